@@ -63,7 +63,7 @@ class Project:
     @property
     def place(self) -> RootPaths:
         """The root with its project folder."""
-        return discovery.find(None, cwd=self.cwd, environ=self.env)
+        return discovery.find_root(None, cwd=self.cwd, environ=self.env)
 
     @property
     def root(self) -> Path:

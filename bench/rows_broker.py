@@ -34,9 +34,9 @@ class Spied(real):
         if any("guard" in str(word) for word in args[0]):
             out.write(f"{time.time_ns()}\\n")
 subprocess.Popen = Spied
-from beam.cli.main import answer
+from beam.cli.main import run_and_flush
 sys.argv[1:] = ["broker"]
-sys.exit(answer())
+sys.exit(run_and_flush())
 """
 
 

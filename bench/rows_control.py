@@ -17,7 +17,7 @@ from beam.model.message import Message, Options, Payload, new_id
 from beam.model.state import State
 from beam.root.discovery import create
 from beam.store import control
-from beam.store.control import Control
+from beam.store.control import ControlRequest
 from beam.store.journal import Reader, read_state
 from beam.store.queue import Queue
 from bench.measure import Bench, Figure, Series
@@ -143,7 +143,7 @@ def _asked(project: Project, message_id: str) -> str:
 def _request(project: Project, verb: str, target: str) -> int:
     """Publishes a request, and returns when that began (nanoseconds since the epoch)."""
     now = _CLOCK.now_ns()
-    wish = Control(
+    wish = ControlRequest(
         id=new_id("a0", now, _CLOCK.random(4)),
         verb=verb,  # type: ignore[arg-type]
         timestamp=rfc3339(now),

@@ -21,13 +21,13 @@ from beam.model import events
 from beam.model.events import Event
 from beam.model.limits import Limits
 from beam.model.message import Message, Options, Payload, new_id
-from beam.process.lines import Lines
+from beam.process.lines import LineSplitter
 from beam.root.discovery import create
 from beam.secrets.redact import redact_event
 from beam.store.journal import Reader
 from beam.store.queue import Queue
 from beam.turns.bookkeeping import Bookkeeping
-from beam.turns.pieces import Pieces
+from beam.turns.pieces import PieceRecorder
 from bench.measure import Bench, Figure, Series, in_turns
 from bench.place import BEAM, Project, until
 from tests.support import acp_dialogue, claude_dialogue, codex_dialogue
@@ -60,7 +60,7 @@ def _frames(bench: Bench, name: str, begin: Callable[[], Conversation], recorded
 
 def _read(talk: Conversation, data: bytes) -> float:
     """Seconds of CPU that the turn takes."""
-    link, lines = talk.link, Lines(1 << 24)
+    link, lines = talk.link, LineSplitter(1 << 24)
     found: list[Event] = []
 
     def record(body: Event, *, sync: bool = False) -> Event:
@@ -68,7 +68,7 @@ def _read(talk: Conversation, data: bytes) -> float:
         found.append(clean)
         return body
 
-    book = Bookkeeping(Pieces(record, _CLOCK), _CLOCK, 20)
+    book = Bookkeeping(PieceRecorder(record, _CLOCK), _CLOCK, 20)
     began = time.process_time()
     for start in range(0, len(data), _READ):
         for line in lines.feed(data[start : start + _READ]):

@@ -55,7 +55,7 @@ class _Desk:
 
     def __init__(self, bench: Bench, name: str, count: int) -> None:
         project = Project(bench, name, _YAML)
-        self.context = RootContext.of(
+        self.context = RootContext.load(
             project.place, environ=project.env, clock=_CLOCK, carry_out=carry_out, exposed=None
         )
         self.place = self.context.agent_paths("desk")

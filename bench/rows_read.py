@@ -19,7 +19,7 @@ from beam.model.limits import Limits
 from beam.model.outcome import Status, Usage
 from beam.model.state import State, apply
 from beam.root.discovery import create
-from beam.store.journal import Journal, Lines, read_state
+from beam.store.journal import Journal, LineDecoder, read_state
 from beam.store.search_index import SearchIndex
 from bench.measure import Bench, Figure, Series, in_turns, run
 from bench.place import BEAM, Project, until
@@ -63,7 +63,7 @@ def decode_fold(bench: Bench) -> list[Figure]:
     def ours() -> float:
         state = State(agent="worker")
         began = time.process_time()
-        for event in Lines(Path("journal")).feed(lines, 0):
+        for event in LineDecoder(Path("journal")).feed(lines, 0):
             apply(state, event)
         assert state.seq == count
         return count / (time.process_time() - began)

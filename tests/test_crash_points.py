@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from beam.base.faults import POINTS
+from beam.base.faults import CRASH_POINTS
 from tests.support import asking
 from tests.support.cli import Cli
 from tests.support.crash import KILLED, Place, check_numbers
@@ -62,8 +62,8 @@ def test_every_point_is_in_a_row_of_the_table() -> None:
         for row in (*rows, CONTROL, EDIT, ASKED, ASKED_BY_AN_AGENT, DECIDED, REPAIR, SEGMENT, MOVED)
         for point in row
     }
-    assert covered == set(POINTS)
-    assert len(set(POINTS)) == len(POINTS)
+    assert covered == set(CRASH_POINTS)
+    assert len(set(CRASH_POINTS)) == len(CRASH_POINTS)
 
 
 @pytest.mark.parametrize("point", PUT_BEFORE)

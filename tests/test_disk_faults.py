@@ -27,6 +27,7 @@ from beam.store.reserve import BYTES, Reserve
 from beam.trust import ledger
 from tests.support.context import SECOND_NS, SMALL, Root
 from tests.support.faults import Faults
+from tests.support.trusted import trusted_folders
 
 pytestmark = pytest.mark.slow
 
@@ -302,8 +303,8 @@ def follow(root: Root) -> Row:
 # -- requests, locks, the rest -----------------------------------------------------------------------------------------
 
 
-def request(root: Root) -> control.Control:
-    return control.Control(
+def request(root: Root) -> control.ControlRequest:
+    return control.ControlRequest(
         id="box-1", verb="pause", timestamp="t", expires=rfc3339(root.clock.now_ns() + 60 * SECOND_NS)
     )
 
@@ -326,7 +327,7 @@ def control_read(root: Root) -> Row:
 def control_remove(root: Root) -> Row:
     directory = root.place("box").control
     control.publish(directory, request(root))
-    return Row(lambda: control.remove(directory, "box-1.json"), done=lambda: control.waiting(directory) == [])
+    return Row(lambda: control.remove(directory, "box-1.json"), done=lambda: control.waiting_names(directory) == [])
 
 
 def create(root: Root) -> Row:
@@ -369,15 +370,15 @@ def claim_the_root(root: Root) -> Row:
     told = registry.BrokerFile(owner=tree.this_process(), version="1", started_at="t", poll=1.0, cap=1)
 
     def act() -> None:
-        taken = registry.claim(root.context.home, told)
+        taken = registry.claim_root(root.context.home, told)
         try:
-            assert registry.read(root.context.home) == told
+            assert registry.read_broker_file(root.context.home) == told
         finally:
-            registry.release(root.context.home, taken)
+            registry.release_root(root.context.home, taken)
 
     return Row(
         act,
-        done=lambda: registry.read(root.context.home) in (None, told),
+        done=lambda: registry.read_broker_file(root.context.home) in (None, told),
         quiet="a broker.json that stays when its broker goes names a process that is gone, as every reader sees",
     )
 
@@ -387,15 +388,15 @@ def trust_a_folder(root: Root) -> Row:
     ledger.trust(root.base.parent, [], environ)
     return Row(
         lambda: ledger.trust(root.base, [], environ),
-        done=lambda: ledger.trusted(environ) == sorted([root.base, root.base.parent]),
-        intact=lambda: root.base.parent in ledger.trusted(environ),
+        done=lambda: trusted_folders(environ) == sorted([root.base, root.base.parent]),
+        intact=lambda: root.base.parent in trusted_folders(environ),
     )
 
 
 def untrust_a_folder(root: Root) -> Row:
     environ = {"HOME": str(root.base)}
     ledger.trust(root.base, [], environ)
-    return Row(lambda: ledger.untrust(root.base, environ), done=lambda: not ledger.trusted(environ))
+    return Row(lambda: ledger.untrust(root.base, environ), done=lambda: not trusted_folders(environ))
 
 
 def make_the_reserve(root: Root) -> Row:

@@ -38,7 +38,7 @@ def made(beam: Cli, version: str) -> None:
             path.write_text(text)
             path.chmod(0o600)
     if beam.root.exists():
-        discovery.belongs_to(beam.root, beam.project)
+        discovery.record_project(beam.root, beam.project)
         return
     adopted = beam("doctor", "--adopt", "--yes")
     assert adopted.code == 0, adopted

@@ -108,4 +108,4 @@ def test_every_way_to_open_a_file_is_seen(source: str) -> None:
 
 
 def test_what_opens_no_file_is_left_alone() -> None:
-    assert opens("Journal.open(d)\nfiles.opened(p)\nos.fdopen(3)\nself.viewers.open(s)") == set()
+    assert opens("Journal.open(d)\nfiles.open_reader(p)\nos.fdopen(3)\nself.viewers.open(s)") == set()

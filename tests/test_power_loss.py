@@ -145,7 +145,7 @@ class Scene:
 
     def ask(self, agent: str, verb: str, target: str, **fields: object) -> None:
         """A request to the lease, and its answer."""
-        wish = control.Control(
+        wish = control.ControlRequest(
             id=f"{agent}-{self.clock.random(4).hex()}",
             verb=verb,  # type: ignore[arg-type]
             timestamp="t",

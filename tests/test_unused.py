@@ -35,7 +35,7 @@ CALLED_FROM_OUTSIDE = {
     "check_action": "textual",
     "render_line": "textual",
 }
-READ_FROM_OUTSIDE = {"POINTS": "the tests of crash points"}
+READ_FROM_OUTSIDE = {"CRASH_POINTS": "the tests of crash points"}
 _BY_NAME = ("__", "step_", "action_", "on_")
 Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 

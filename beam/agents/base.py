@@ -391,8 +391,8 @@ class Native(Struct, frozen=True):
 _decode = msgspec.json.Decoder().decode  # made once: a line is decoded in half the time
 
 
-# Marks of JSON that the strict decoder refuses and the tolerant one accepts. A refused line without a mark is no JSON.
-_ODD = re.compile(rb"[^\x00-\x7f]|\\u|NaN|Infinity|\d{16}|[eE][+-]?\d{3}")
+# Marks of JSON that the strict decoder refuses and the tolerant one accepts. A refused line without a mark is not JSON.
+_TOLERANT_ONLY = re.compile(rb"[^\x00-\x7f]|\\u|NaN|Infinity|\d{16}|[eE][+-]?\d{3}")
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -407,10 +407,10 @@ def json_object(line: bytes) -> dict[str, Any] | None:
     try:
         value = _decode(line)
     except _NOT_JSON:
-        if not (line.lstrip().startswith(b"{") and _ODD.search(line)):
+        if not (line.lstrip().startswith(b"{") and _TOLERANT_ONLY.search(line)):
             return None
         try:
-            value = _decode_odd(line)
+            value = _decode_tolerantly(line)
         except ValueError:
             return None
     return value if isinstance(value, dict) else None
@@ -422,26 +422,26 @@ def document(data: bytes) -> Any:
     try:
         return _decode(data)
     except _NOT_JSON:
-        return _decode_odd(data)
+        return _decode_tolerantly(data)
 
 
-def _decode_odd(data: bytes) -> Any:
+def _decode_tolerantly(data: bytes) -> Any:
     """Return the JSON value in bytes that the strict decoder refuses. Raises ValueError if the bytes are not JSON."""
-    import json  # for odd documents alone
+    import json  # only needed for such documents
 
     try:
-        return _scrubbed(json.loads(data.decode("utf-8", "replace")))
+        return _replace_surrogates(json.loads(data.decode("utf-8", "replace")))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
 
-def _scrubbed(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_scrubbed(item) for item in value]
+        return [_replace_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_scrubbed(key): _scrubbed(item) for key, item in value.items()}
+        return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
     return value
 
 
@@ -454,7 +454,7 @@ def raw_json(value: object) -> Raw:
         import json
 
         return Raw(json.dumps(value).encode())
-    except RecursionError:  # what could just be read may be too deep to be written
+    except RecursionError:  # a value that was just read can be nested too deeply to be written
         return Raw(b"null")
 
 

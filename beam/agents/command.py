@@ -37,8 +37,8 @@ _OwnEvent = (
     | events.StatusChanged
     | events.Notice
 )
-_own_event: msgspec.json.Decoder[_OwnEvent] = msgspec.json.Decoder(_OwnEvent)
-_OWN_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in _OwnEvent.__args__)
+_own_event_decoder: msgspec.json.Decoder[_OwnEvent] = msgspec.json.Decoder(_OwnEvent)
+_OWN_EVENT_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in _OwnEvent.__args__)
 
 card = Card(
     name="command",
@@ -68,7 +68,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         raise UnsupportedError(f"agent {turn.agent} can't do this: its command has no {{model}}", subject=turn.agent)
     _check_prompt(turn, used)
     values = {
-        "session": _session(turn),
+        "session": _session_value(turn),
         "prompt": turn.text,
         "model": turn.model,
         "message_id": turn.message_id,
@@ -83,7 +83,7 @@ def launch(turn: Turn, host: Host) -> Launch:
             if "{prompt}" in argument:
                 holds_prompt.append(len(argv))
             if argv[-1:] != ["--"]:
-                _check_no_option(turn, argument, values)
+                _check_not_an_option(turn, argument, values)
             argv.append(_PLACEHOLDER.sub(lambda match: values[match[1]] or "", argument))
     if not argv:
         raise UsageError(f"the command of agent {turn.agent} is empty", "its first argument is the program")
@@ -111,7 +111,7 @@ def _check_prompt(turn: Turn, used: frozenset[str]) -> None:
         raise UnsupportedError(f"the prompt for {turn.agent} holds a NUL", hint, subject=turn.agent)
 
 
-def _check_no_option(turn: Turn, argument: str, values: Mapping[str, str | None]) -> None:
+def _check_not_an_option(turn: Turn, argument: str, values: Mapping[str, str | None]) -> None:
     """Raise UnsupportedError if the argument begins with a placeholder whose value begins with -, because the program
     could take that value for an option. A prompt that the person wrote is not checked."""
     found = _PLACEHOLDER.match(argument)
@@ -125,7 +125,7 @@ def _check_no_option(turn: Turn, argument: str, values: Mapping[str, str | None]
     )
 
 
-def _session(turn: Turn) -> str | None:
+def _session_value(turn: Turn) -> str | None:
     """Return the value of {session}: the session id that the program reported or, for a program that reports none, an
     id that beam chose."""
     return turn.session_id if turn.settings.session_path else turn.session_id or turn.fresh_session_id
@@ -133,10 +133,10 @@ def _session(turn: Turn) -> str | None:
 
 def decoder(turn: Turn) -> Decoder:
     """Return a decoder for the output format of the agent (`format`)."""
-    return {"text": TextOutput, "json": JsonOutput, "jsonl": JsonLinesOutput}[turn.settings.format](turn)
+    return {"text": TextDecoder, "json": JsonDecoder, "jsonl": JsonLinesDecoder}[turn.settings.format](turn)
 
 
-class _Output:
+class _OutputDecoder:
     """The base class of the decoders for the three formats. It handles the session, the figures and the verdict, which
     depends on the exit code."""
 
@@ -159,7 +159,7 @@ class _Output:
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         emitted, no_reply = self.finish()
-        if self._keeps_session and not self._turn.settings.session_path and (given := _session(self._turn)):
+        if self._keeps_session and not self._turn.settings.session_path and (given := _session_value(self._turn)):
             emitted.append(self._session_event(given))
         if self._is_lossy:
             text = "the program wrote bytes that are not UTF-8: they are shown as U+FFFD"
@@ -186,7 +186,7 @@ class _Output:
     def _session_note(self) -> SessionNote:
         return "resumed" if self._keeps_session and self._turn.session_id else "new"
 
-    def _text(self, line: bytes) -> str:
+    def _decode_text(self, line: bytes) -> str:
         try:
             return line.decode()
         except UnicodeDecodeError:
@@ -199,7 +199,7 @@ class _Output:
         cls = events.SessionResumed if self._session_note() == "resumed" else events.SessionStarted
         return cls(session_id=session_id, model=self._turn.model, cwd=self._turn.cwd or None)
 
-    def _figures(self, value: object) -> list[Event]:
+    def _session_and_cost_events(self, value: object) -> list[Event]:
         """Return the events for the session id and the cost in the value, if the settings have paths to them."""
         settings, emitted = self._turn.settings, list[Event]()
         session_id = _value_at(value, settings.session_path) if settings.session_path else None
@@ -212,7 +212,7 @@ class _Output:
         return emitted
 
 
-class TextOutput(_Output):
+class TextDecoder(_OutputDecoder):
     """Decodes text: the whole stdout is the reply, without one newline at its end. Each line becomes a delta when it
     arrives."""
 
@@ -221,7 +221,7 @@ class TextOutput(_Output):
         self._lines: list[str] = []
 
     def line(self, line: bytes) -> Sequence[Event]:
-        text = self._text(line)
+        text = self._decode_text(line)
         piece = f"\n{text}" if self._lines else text
         self._lines.append(text)
         return (events.TextDelta(text=piece),) if piece else ()
@@ -231,7 +231,7 @@ class TextOutput(_Output):
         return [events.Text(text=self._reply)] if self._reply else [], ""
 
 
-class JsonOutput(_Output):
+class JsonDecoder(_OutputDecoder):
     """Decodes JSON: the whole stdout is one JSON document that has the reply at `reply_path`."""
 
     def __init__(self, turn: Turn) -> None:
@@ -244,13 +244,13 @@ class JsonOutput(_Output):
 
     def finish(self) -> tuple[list[Event], str]:
         data = b"\n".join(self._lines)
-        text = self._text(data)
+        text = self._decode_text(data)
         try:
             value = document(data)
         except ValueError as error:
             unknown: list[Event] = [events.Unknown(what="not JSON", raw=text)] if data else []
             return unknown, f"its output is not a JSON document: {error}" if data else "it wrote nothing"
-        emitted = self._figures(value)
+        emitted = self._session_and_cost_events(value)
         path = self._turn.settings.reply_path or DEFAULT_REPLY_PATH
         reply = _value_at(value, path)
         if reply is None:
@@ -262,7 +262,7 @@ class JsonOutput(_Output):
         return [*emitted, events.Text(text=self._reply, raw=text)], ""
 
 
-class JsonLinesOutput(_Output):
+class JsonLinesDecoder(_OutputDecoder):
     """Decodes JSON Lines: each line is a JSON record. The reply is the value at `reply_path` of the last record that
     has one.
 
@@ -272,12 +272,12 @@ class JsonLinesOutput(_Output):
     def line(self, line: bytes) -> Sequence[Event]:
         if not line.strip():
             return ()
-        text = self._text(line)
+        text = self._decode_text(line)
         try:
             value = document(line)
         except ValueError:
             return (events.Unknown(what="not JSON", raw=text),)
-        emitted = self._figures(value)
+        emitted = self._session_and_cost_events(value)
         reply = _value_at(value, self._turn.settings.reply_path or DEFAULT_REPLY_PATH)
         if reply is not None:
             self._reply = _as_text(reply)
@@ -306,12 +306,12 @@ def _beam_event(value: object) -> Event | None:
     if not isinstance(value, dict):
         return None
     type_ = value.get("type")
-    if not isinstance(type_, str) or type_ not in _OWN_TYPES:
+    if not isinstance(type_, str) or type_ not in _OWN_EVENT_TYPES:
         return None
     header = ("v", "seq", "ts", "agent", "turn", "message_id", "raw", "covers")
     body = {name: field for name, field in value.items() if name not in header}
     try:
-        return _own_event.decode(msgspec.json.encode(body))
+        return _own_event_decoder.decode(msgspec.json.encode(body))
     except (msgspec.MsgspecError, RecursionError):
         return None
 

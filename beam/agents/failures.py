@@ -12,7 +12,7 @@ from beam.agents.base import document
 from beam.agents.fields import obj, string
 from beam.model.outcome import Class
 
-_BY_HTTP = {
+_CLASS_BY_HTTP_STATUS = {
     400: Class.BAD_REQUEST,
     401: Class.AUTH,
     403: Class.AUTH,
@@ -22,14 +22,15 @@ _BY_HTTP = {
     429: Class.RATE_LIMIT,
     529: Class.OVERLOADED,
 }
-_BY_WORDS = (
+_CLASS_BY_PATTERN = (
     (r"context.{0,20}(length|window|limit|overflow)|prompt is too long|maximum context", Class.CONTEXT_OVERFLOW),
     (r"rate.?limit|quota|usage limit|too many requests", Class.RATE_LIMIT),
     (
         r"authenticat|unauthorized|invalid api key|api key|(not|must be) logged in|permission_error|forbidden",
         Class.AUTH,
     ),
-    # Before the next: a client library may call a server that it never reached an internal server error.
+    # These come before the next pattern: a client library may report an internal server error although it never reached
+    # the server.
     (r"connection (error|refused)|econnrefused|connection attempts failed", Class.NETWORK),
     (r"overloaded|internal ?server ?error|service ?unavailable|bad gateway|server_error", Class.OVERLOADED),
     (r"timed? ?out|timeout", Class.STALLED),
@@ -46,21 +47,21 @@ _REFUSAL = re.compile(
     r"(blocked|flagged|rejected|stopped) (by|due to|because of|for).{0,40}(safety|content|policy|policies)|"
     r"violat(es|ed|ing|ion of).{0,40}(usage|content|safety) polic(y|ies)"
 )
-_STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # no part of an id or a version
+_HTTP_STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # not inside an id or a version
 
 
-@functools.lru_cache(maxsize=32)  # a CLI that tries again says the same failure again
+@functools.lru_cache(maxsize=32)  # a CLI that retries reports the same failure again
 def class_of(http_status: int | None, text: str) -> Class:
     """Return the class of a failure. Words about a full context decide first, then `http_status`, then a status in the
     text, then other words in the text."""
-    lowered, words = text.lower(), _words()
+    lowered, words = text.lower(), _compiled_patterns()
     if words[0][0].search(lowered):
         return Class.CONTEXT_OVERFLOW
     if http_status is None:
-        written = _STATUS.search(text)
+        written = _HTTP_STATUS.search(text)
         http_status = int(written[1]) if written else None
     if http_status is not None:
-        known = _BY_HTTP.get(http_status)
+        known = _CLASS_BY_HTTP_STATUS.get(http_status)
         return known or (Class.OVERLOADED if http_status >= 500 else Class.BAD_REQUEST)
     return next((class_ for pattern, class_ in words if pattern.search(lowered)), Class.UNKNOWN)
 
@@ -72,12 +73,12 @@ def is_refusal(text: str) -> bool:
 
 
 @functools.cache
-def _words() -> tuple[tuple[re.Pattern[str], Class], ...]:
+def _compiled_patterns() -> tuple[tuple[re.Pattern[str], Class], ...]:
     """Return the compiled patterns. They are compiled when the first failure is classified."""
-    return tuple((re.compile(pattern), class_) for pattern, class_ in _BY_WORDS)
+    return tuple((re.compile(pattern), class_) for pattern, class_ in _CLASS_BY_PATTERN)
 
 
-def plain(text: str) -> str:
+def unwrap_api_message(text: str) -> str:
     """Return the text of a failure. If the API's answer in JSON is at its end, only the message in that answer is
     kept."""
     begin = text.find("{")

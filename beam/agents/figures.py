@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from beam.model.outcome import COST_DIGITS, FIGURES, ModelUsage, Total, Usage
 
 NOTHING_YET = Total(**dict.fromkeys(FIGURES, 0), cost_usd=0.0, models=(), api_s=0.0, lines_added=0, lines_removed=0)
-_UNKNOWN = Usage()
+_UNKNOWN_USAGE = Usage()
 
 
 class Work(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ def with_work(total: Total, work: Work) -> Total:
     return structs.replace(total, **structs.asdict(work))
 
 
-def since(before: Usage | None, total: Usage) -> Usage:
+def usage_since(before: Usage | None, total: Usage) -> Usage:
     """Return the tokens and calls that were counted after `before`.
 
     All figures are None if `before` is None, or if the CLI began to count anew.
@@ -52,12 +52,12 @@ def since(before: Usage | None, total: Usage) -> Usage:
     if before is NOTHING_YET:
         return Usage() if _is_negative(total) else usage_of(total, calls=total.calls)
     found = Usage(
-        input_tokens=_minus(total.input_tokens, before.input_tokens),
-        output_tokens=_minus(total.output_tokens, before.output_tokens),
-        cached_tokens=_minus(total.cached_tokens, before.cached_tokens),
-        reasoning_tokens=_minus(total.reasoning_tokens, before.reasoning_tokens),
-        cache_write_tokens=_minus(total.cache_write_tokens, before.cache_write_tokens),
-        calls=_minus(total.calls, before.calls),
+        input_tokens=_count_since(total.input_tokens, before.input_tokens),
+        output_tokens=_count_since(total.output_tokens, before.output_tokens),
+        cached_tokens=_count_since(total.cached_tokens, before.cached_tokens),
+        reasoning_tokens=_count_since(total.reasoning_tokens, before.reasoning_tokens),
+        cache_write_tokens=_count_since(total.cache_write_tokens, before.cache_write_tokens),
+        calls=_count_since(total.calls, before.calls),
     )
     return Usage() if _is_negative(found) else found
 
@@ -70,7 +70,7 @@ def of_turn(total: Total, before: Total | None, seen: Usage) -> Total | None:
     whole total belongs to the turn. If `before` is unknown, the total belongs to the turn only if nothing was counted
     besides `seen`. Return None if the figures can't be known.
     """
-    more = None if before is None else _difference(before, total)
+    more = None if before is None else _total_since(before, total)
     if more is not None and covers(more, seen):
         return more
     is_own = covers(seen, total) if before is None else covers(total, seen)
@@ -100,7 +100,7 @@ def is_nothing(usage: Usage) -> bool:
     )
 
 
-def total(
+def make_total(
     usage: Usage, *, cost_usd: float | None, models: tuple[ModelUsage, ...] | None, api_s: float | None = None
 ) -> Total:
     """Return a `Total` of these figures: the usage, its cost, the share of each model, and the seconds of the model
@@ -140,12 +140,12 @@ def sum_by_model(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
         if one is not None:
             usage = one.usage.plus(usage)
             cost_usd = None if one.cost_usd is None or cost_usd is None else one.cost_usd + cost_usd
-        cost_usd = None if cost_usd is None else cost((cost_usd,))
+        cost_usd = None if cost_usd is None else sum_costs((cost_usd,))
         found[share.model] = ModelUsage(model=share.model, usage=usage, cost_usd=cost_usd)
     return tuple(found.values())
 
 
-def sum_of(shares: Iterable[ModelUsage]) -> Usage:
+def sum_shares(shares: Iterable[ModelUsage]) -> Usage:
     """Return the usage of all models together."""
     usage = Usage()
     for share in shares:
@@ -153,17 +153,17 @@ def sum_of(shares: Iterable[ModelUsage]) -> Usage:
     return usage
 
 
-def added(calls: Iterable[ModelUsage]) -> tuple[Usage, tuple[ModelUsage, ...] | None]:
+def sum_calls(calls: Iterable[ModelUsage]) -> tuple[Usage, tuple[ModelUsage, ...] | None]:
     """Return the sum of the usage of single calls, and the sums per model. The sums per model are None if the model of
     a call is unknown, or if there are no calls."""
     models = sum_by_model(calls)
-    return sum_of(models), models if models and all(share.model for share in models) else None
+    return sum_shares(models), models if models and all(share.model for share in models) else None
 
 
-def _difference(before: Total, whole: Total) -> Total | None:
+def _total_since(before: Total, whole: Total) -> Total | None:
     """Return `whole` minus `before`; None if a figure would be negative."""
-    more = since(before, whole)
-    if more == _UNKNOWN and usage_of(whole) != _UNKNOWN:
+    more = usage_since(before, whole)
+    if more == _UNKNOWN_USAGE and usage_of(whole) != _UNKNOWN_USAGE:
         return None
     cost_usd = _cost_since(before.cost_usd, whole.cost_usd)
     if cost_usd is not None and cost_usd < 0:
@@ -173,7 +173,7 @@ def _difference(before: Total, whole: Total) -> Total | None:
         models = _models_since(before.models, whole.models)
         if models is None:
             return None
-    return total(more, cost_usd=cost_usd, models=models)
+    return make_total(more, cost_usd=cost_usd, models=models)
 
 
 def _models_since(before: tuple[ModelUsage, ...], whole: tuple[ModelUsage, ...]) -> tuple[ModelUsage, ...] | None:
@@ -181,8 +181,8 @@ def _models_since(before: tuple[ModelUsage, ...], whole: tuple[ModelUsage, ...])
     found = []
     for share in whole:
         old = was.pop(share.model, None)
-        more = share.usage if old is None else since(old.usage, share.usage)
-        if more == _UNKNOWN or _is_negative(more):
+        more = share.usage if old is None else usage_since(old.usage, share.usage)
+        if more == _UNKNOWN_USAGE or _is_negative(more):
             return None
         if is_nothing(more):
             continue
@@ -194,7 +194,7 @@ def _models_since(before: tuple[ModelUsage, ...], whole: tuple[ModelUsage, ...])
     return None if was else tuple(found)
 
 
-def cost(parts: Iterable[float]) -> float:
+def sum_costs(parts: Iterable[float]) -> float:
     """Return the sum in US dollars, rounded so that errors of floating-point addition do not show."""
     return round(sum(parts), COST_DIGITS)
 
@@ -210,7 +210,7 @@ def _is_negative(usage: Usage) -> bool:
     )
 
 
-def _minus(total: int | None, before: int | None) -> int | None:
+def _count_since(total: int | None, before: int | None) -> int | None:
     return None if total is None or before is None else total - before
 
 

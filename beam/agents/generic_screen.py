@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from beam.agents.base import Host, Launch, Turn
 from beam.base.errors import UnsupportedError
-from beam.model.screen_profile import GENERIC
+from beam.model.screen_profile import GENERIC_PROFILE
 
-profile = GENERIC
+profile = GENERIC_PROFILE
 
 
 def launch(turn: Turn, host: Host) -> Launch:

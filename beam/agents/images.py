@@ -18,25 +18,25 @@ from beam.agents.fields import Object, obj, object_of, string
 from beam.model.events import Event, ImageSeen, Unknown
 
 # Patterns as text are compiled at their first use: few turns need them.
-_TYPE = r"image/[\w.+-]{1,64}\Z"
+_MEDIA_TYPE = r"image/[\w.+-]{1,64}\Z"
 _DATA_URL = r"data:([\w/.+-]{0,80})[^,]{0,80},"
-_CONTENT = r"[A-Za-z0-9+/]{512,}={0,2}"
+_LONG_BASE64 = r"[A-Za-z0-9+/]{512,}={0,2}"
 _BASE64 = r"[A-Za-z0-9+/]+={0,2}\Z"
 # The first bytes of a PNG, a JPEG, a GIF or a WebP, as base64.
 _PICTURE = r'(?<=[",])(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/]{512,}={0,2}(?=")'
-_LONGEST = 2000
-_LONG = 600  # characters of a line that may contain a picture
-CONTENT = "data:"  # what `path` begins with while it is the content
+_MOST_LINK_LENGTH = 2000
+_LONG_LINE = 600  # characters of a line that may contain a picture
+DATA_PREFIX = "data:"  # the beginning of `path` while it holds the image's content
 E = TypeVar("E", bound=Event)
 
 
 def images_in(blocks: Iterable[object], *, call_id: str | None = None, parent: str | None = None) -> list[ImageSeen]:
     """Return the images among content blocks; `call_id` is the call that returned them."""
-    found = (image_of(object_of(block), call_id=call_id, parent=parent) for block in blocks)
+    found = (image_in_block(object_of(block), call_id=call_id, parent=parent) for block in blocks)
     return [image for image in found if image is not None]
 
 
-def image_of(block: Object, *, call_id: str | None = None, parent: str | None = None) -> ImageSeen | None:
+def image_in_block(block: Object, *, call_id: str | None = None, parent: str | None = None) -> ImageSeen | None:
     """Return the image that a content block contains or links to; None for any other block."""
     match string(block, "type"):
         case "image":
@@ -54,10 +54,10 @@ def image_of(block: Object, *, call_id: str | None = None, parent: str | None = 
                 return None
         case _:
             return None
-    return image(data=data, media_type=type_, at=at, call_id=call_id, parent=parent)
+    return image_event(data=data, media_type=type_, at=at, call_id=call_id, parent=parent)
 
 
-def image(
+def image_event(
     *, data: str = "", media_type: str = "", at: str = "", call_id: str | None = None, parent: str | None = None
 ) -> ImageSeen:
     """Return the event of an image. `data` is its content in base64, `at` its file or link. If `at` is a `data:` link,
@@ -66,10 +66,10 @@ def image(
     if inline is not None:
         data, media_type, at = data or at[inline.end() :], media_type or inline[1], ""
     return ImageSeen(
-        media_type=media_type if re.match(_TYPE, media_type) else "",
-        bytes=size_of(data) if data else None,
-        at=at if len(at) <= _LONGEST else "",
-        path=f"{CONTENT}{media_type if re.match(_TYPE, media_type) else ''};base64,{data}" if data else "",
+        media_type=media_type if re.match(_MEDIA_TYPE, media_type) else "",
+        bytes=decoded_size(data) if data else None,
+        at=at if len(at) <= _MOST_LINK_LENGTH else "",
+        path=f"{DATA_PREFIX}{media_type if re.match(_MEDIA_TYPE, media_type) else ''};base64,{data}" if data else "",
         call_id=call_id,
         parent=parent,
     )
@@ -77,12 +77,12 @@ def image(
 
 def content_of(image: ImageSeen) -> str:
     """Return the image's content as base64; "" if the event has none."""
-    return image.path.partition(",")[2] if image.path.startswith(CONTENT) else ""
+    return image.path.partition(",")[2] if image.path.startswith(DATA_PREFIX) else ""
 
 
 def without_image_data(event: E) -> E:
     """Return the event without the content of its image, for a caller that does not store that content."""
-    if isinstance(event, ImageSeen) and event.path.startswith(CONTENT):
+    if isinstance(event, ImageSeen) and event.path.startswith(DATA_PREFIX):
         return structs.replace(event, path="")
     return event
 
@@ -96,17 +96,17 @@ def replace_image_data(line: str, emitted: Sequence[object]) -> str:
     for image in emitted:
         data = content_of(image) if isinstance(image, ImageSeen) else ""
         if data and re.match(_BASE64, data):
-            line = line.replace(f'{data}"', f'[{size_of(data)} bytes]"')
-    if len(line) > _LONG and not isinstance(emitted[0], Unknown):
-        line = re.sub(_PICTURE, lambda found: f"[{size_of(found[0])} bytes]", line)
+            line = line.replace(f'{data}"', f'[{decoded_size(data)} bytes]"')
+    if len(line) > _LONG_LINE and not isinstance(emitted[0], Unknown):
+        line = re.sub(_PICTURE, lambda found: f"[{decoded_size(found[0])} bytes]", line)
     return line
 
 
-def size_of(data: str) -> int:
+def decoded_size(data: str) -> int:
     """Return the number of bytes that a base64 text encodes."""
     return max(0, len(data) * 3 // 4 - data[-2:].count("="))
 
 
-def without_content(text: str) -> str:
+def replace_base64(text: str) -> str:
     """Return the text with its base64 content replaced by its size, so that a person can read the rest."""
-    return re.sub(_CONTENT, lambda found: f"[{size_of(found[0])} bytes]", text)
+    return re.sub(_LONG_BASE64, lambda found: f"[{decoded_size(found[0])} bytes]", text)

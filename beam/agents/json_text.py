@@ -6,8 +6,7 @@ import json
 
 
 def json_text(value: object) -> str:
-    """Return the value as JSON. What could just be read may be nested too deeply to be written; then return words that
-    say so."""
+    """Return the value as JSON, or a note if it is nested too deeply to be written."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:

@@ -1,5 +1,5 @@
-"""JSON-RPC with an agent's process, one frame per line: `Writer` makes the frames that beam sends, and `Calls` keeps
-beam's requests until they are answered.
+"""JSON-RPC with an agent's process, one frame per line: `Writer` makes the frames that beam sends, and `PendingCalls`
+keeps beam's requests until they are answered.
 
 Each request is answered once: by the process, or by a timeout. Does not depend on the purpose of a request.
 """
@@ -72,24 +72,24 @@ class Reply(Struct, frozen=True):
     is_late: bool = False
 
 
-Then = Callable[[Reply], list[Step]]
-Request = Callable[[int, str, Object], Step]
+OnReply = Callable[[Reply], list[Step]]
+MakeRequest = Callable[[int, str, Object], Step]
 
 
-class _Waiting(Struct, frozen=True):
+class _PendingCall(Struct, frozen=True):
     until: float | None
-    then: Then
+    then: OnReply
 
 
-class Calls:
+class PendingCalls:
     """The requests that are not answered yet. `name` is the name of the process that should answer. `request` is called
     to make the step that sends a request."""
 
-    def __init__(self, name: str, request: Request) -> None:
+    def __init__(self, name: str, request: MakeRequest) -> None:
         self._name = name
         self._request = request
         self._last = 0
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _PendingCall] = {}
 
     @property
     def due(self) -> float | None:
@@ -97,14 +97,14 @@ class Calls:
         times = (waiting.until for waiting in self._waiting.values() if waiting.until is not None)
         return min(times, default=None)
 
-    def call(self, method: str, params: Object, then: Then, until: float | None) -> Step:
+    def call(self, method: str, params: Object, then: OnReply, until: float | None) -> Step:
         """Return the step that sends a request. `then` is called with the answer and returns the next steps. The
         request times out at `until`, or never if `until` is None."""
         self._last += 1
-        self._waiting[self._last] = _Waiting(until, then)
+        self._waiting[self._last] = _PendingCall(until, then)
         return self._request(self._last, method, params)
 
-    def answered(self, number: object, result: object, error: object, now: float) -> list[Step]:
+    def on_answered(self, number: object, result: object, error: object, now: float) -> list[Step]:
         """Return the steps that follow from an answer. If no request waits for this answer, there are none."""
         waiting = self._waiting.pop(number, None) if type(number) is int else None
         if waiting is None:
@@ -114,12 +114,12 @@ class Calls:
         failure = object_of(error)
         return waiting.then(Reply(now, error=string(failure, "message") or "it gave no reason", failure=failure))
 
-    def expired(self, now: float) -> list[Step]:
+    def expire(self, now: float) -> list[Step]:
         """Return the steps that follow from the requests that timed out."""
         found: list[Step] = []
         for number, waiting in list(self._waiting.items()):
             is_late = waiting.until is not None and now >= waiting.until
-            if is_late and self._waiting.pop(number, None) is not None:  # unless one before dropped it
+            if is_late and self._waiting.pop(number, None) is not None:  # unless an earlier `then` dropped it
                 found += waiting.then(Reply(now, error=f"{self._name} did not answer in time", is_late=True))
         return found
 

@@ -77,7 +77,7 @@ class Close(Struct, frozen=True):
 
 
 Intent = Prompt | Interrupt | Steer | Decide | Set | Query | Act | Close
-Call = Steer | Set | Query | Act  # those that are answered
+AnsweredIntent = Steer | Set | Query | Act  # the intents that an `Answered` step answers
 
 # -- steps: what there is to do ----------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 
 from beam.agents import registry
-from beam.proxy.masks import GENERAL, Masks
+from beam.proxy.masks import GENERAL_MASKS, Masks
 
 
 def masks_of(adapter: str) -> Masks:
@@ -17,9 +17,9 @@ def masks_of(adapter: str) -> Masks:
     except ModuleNotFoundError as error:
         if error.name not in (f"{module}.env", module):
             raise
-        return GENERAL
+        return GENERAL_MASKS
     own: Masks = getattr(found, "masks", Masks())
-    return own.plus(GENERAL)
+    return own.plus(GENERAL_MASKS)
 
 
 def all_masks() -> Masks:

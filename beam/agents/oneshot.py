@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_object, last_line, raw_json
 from beam.agents.failures import class_of, is_refusal
 from beam.agents.fields import Object
-from beam.agents.figures import Work, cost, sum_by_model
+from beam.agents.figures import Work, sum_by_model, sum_costs
 from beam.agents.images import replace_image_data
 from beam.base.errors import UnsupportedError
 from beam.model import events
@@ -22,9 +22,9 @@ from beam.model.limits import DEFAULT
 from beam.model.outcome import ANSWERS, BY_DEFAULT, Class, Denial, ModelUsage, SessionNote, Status, Unfinished, Usage
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
-_set = msgspec.structs.force_setattr  # for an event that nobody else has yet, so it need not be copied
-_STOPPED = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
-_BROKEN_OFF: dict[str, tuple[Status, Class | None, str | None]] = {
+_set_field = msgspec.structs.force_setattr  # only for an event that no other code has yet, so it need not be copied
+_STATUS_BY_STOP = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
+_VERDICT_BY_END: dict[str, tuple[Status, Class | None, str | None]] = {
     "length": (Status.TRUNCATED, None, "the answer was cut off by its token limit"),
     "refused": (Status.REFUSED, None, "the model refused"),
 }
@@ -45,7 +45,7 @@ def check_access(turn: Turn, name: str, face: Capabilities) -> None:
         )
 
 
-def argument(name: str, what: str, value: str) -> str:
+def checked_argument(name: str, what: str, value: str) -> str:
     """Return the value unchanged. Raises UnsupportedError if it can't be an argument, or could be taken for a flag."""
     if value.startswith("-") or "\0" in value or not value:
         raise UnsupportedError(
@@ -69,10 +69,10 @@ def prompt_argument(name: str, text: str) -> str:
             "write the text to a file and name the file in the prompt",
             subject=name,
         )
-    return scrubbed(text)
+    return replace_surrogates(text)
 
 
-def scrubbed(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return the text with lone surrogates replaced by U+FFFD, so that it can be encoded."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -84,15 +84,15 @@ def read(line: bytes, decode: Callable[[Object], list[Event]]) -> Sequence[Event
     """Return the events of a line that should be a JSON object. The first event has the line in `raw`, unless the event
     is a text delta."""
     value = json_object(line)
-    return no_json(line) if value is None else with_line(decode(value), line)
+    return non_json_events(line) if value is None else with_raw_line(decode(value), line)
 
 
-def no_json(line: bytes) -> Sequence[Event]:
+def non_json_events(line: bytes) -> Sequence[Event]:
     """Return the events of a line that is not a JSON object: one `Unknown`, or none for a blank line."""
     return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
 
 
-def with_line(emitted: list[Event], line: bytes, *, images: Sequence[events.ImageSeen] = ()) -> list[Event]:
+def with_raw_line(emitted: list[Event], line: bytes, *, images: Sequence[events.ImageSeen] = ()) -> list[Event]:
     """Return the events of this line. The first event gets the line in `raw`, unless the event is a text delta. The
     line is stored without the content of the images among the events and in `images`."""
     if not emitted or type(emitted[0]) is events.TextDelta:
@@ -101,7 +101,7 @@ def with_line(emitted: list[Event], line: bytes, *, images: Sequence[events.Imag
         raw = line.decode()
     except UnicodeDecodeError:
         raw = line.decode("utf-8", "replace")
-    _set(emitted[0], "raw", replace_image_data(raw, (*emitted, *images)))
+    _set_field(emitted[0], "raw", replace_image_data(raw, (*emitted, *images)))
     return emitted
 
 
@@ -119,10 +119,10 @@ class OutputSummary(Struct, kw_only=True):
     `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or `refused`; "" until then.
     `texts` are the agent's texts since its last tool call. `lost` is the CLI's proof that it has no session with the
     requested id, "" if there is no proof. `nameless`: the CLI reports no session id, so each turn is a new session.
-    `retry` is the reason of the last retry. `retried` is how the answer ended that the last retry asks for again:
-    `length`, `refused` or "" (otherwise). The turn ended so if it ends at its retries. `counts`: the figures of a model
-    call were counted. `calls` maps the ids of the open tool calls to their names and inputs. Figures that the CLI does
-    not report stay None.
+    `retry` is the reason of the last retry. `retried` says how the answer ended that the last retry replaces: `length`,
+    `refused` or "" (otherwise). If beam ends the turn at that retry, the turn ended in the same way. `counts`: the
+    figures of a model call were counted. `calls` maps the ids of the open tool calls to their names and inputs. Figures
+    that the CLI does not report stay None.
     """
 
     name: str
@@ -144,7 +144,7 @@ class OutputSummary(Struct, kw_only=True):
     denials: list[Denial] = []
     calls: dict[str, tuple[str, object]] = {}
 
-    def opened(
+    def on_opened(
         self, turn: Turn, session_id: str, *, model: str | None = None, version: str | None = None
     ) -> list[Event]:
         """Return the event of the opened session; none if this session's event was returned before.
@@ -174,7 +174,7 @@ class OutputSummary(Struct, kw_only=True):
         self.texts.append(text)
         return [events.Text(text=text)]
 
-    def called(self, call_id: str, name: str, arguments: object, *, parent: str | None = None) -> list[Event]:
+    def on_called(self, call_id: str, name: str, arguments: object, *, parent: str | None = None) -> list[Event]:
         """Return the events of a tool call. The texts before a call of the agent itself do not count as the answer.
         `parent` is the call of the subagent that makes this call, None for the agent itself."""
         if parent is None:
@@ -182,7 +182,9 @@ class OutputSummary(Struct, kw_only=True):
         self.calls[call_id] = (name, arguments)
         return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(arguments), parent=parent)]
 
-    def returned(self, call_id: str, output: str, *, is_error: bool = False, parent: str | None = None) -> list[Event]:
+    def on_returned(
+        self, call_id: str, output: str, *, is_error: bool = False, parent: str | None = None
+    ) -> list[Event]:
         """Return the events of the result of a tool call."""
         self.calls.pop(call_id, None)
         return [events.ToolReturned(call_id=call_id, output=output, is_error=is_error, parent=parent)]
@@ -224,7 +226,7 @@ class OutputSummary(Struct, kw_only=True):
         if is_first:
             self.cost_usd = cost_usd
         else:
-            self.cost_usd = None if self.cost_usd is None or cost_usd is None else cost((self.cost_usd, cost_usd))
+            self.cost_usd = None if self.cost_usd is None or cost_usd is None else sum_costs((self.cost_usd, cost_usd))
         return [events.UsageSeen(usage=self.usage, cost_usd=self.cost_usd)]
 
 
@@ -250,18 +252,18 @@ def verdict(turn: Turn, exit: Exit, summary: OutputSummary) -> tuple[list[Event]
         if status in (Status.FAILED, Status.REFUSED)
         else reply or ("" if status is Status.COMPLETED else None),
         session_id=summary.session_id or (None if summary.lost or turn.fork else turn.session_id),
-        session=_session(turn, summary),
+        session=_session_note(turn, summary),
         model=summary.model or turn.model,
         usage=summary.usage,
         cost_usd=summary.cost_usd,
         models=summary.models,
         **structs.asdict(summary.work),
         denials=tuple(summary.denials),
-        unfinished=_unfinished(summary) if status in ANSWERS else (),
+        unfinished=_unfinished_calls(summary) if status in ANSWERS else (),
     )
 
 
-def _unfinished(summary: OutputSummary) -> tuple[Unfinished, ...]:
+def _unfinished_calls(summary: OutputSummary) -> tuple[Unfinished, ...]:
     """Return the calls that continue although the CLI says that the turn is over."""
     return tuple(
         Unfinished(tool=name, call_id=call_id, input=raw_json(arguments))
@@ -273,10 +275,10 @@ def _status_of(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None
     over = bool(summary.ended) and summary.failure is None
     if exit.stopped_by == "retries" and summary.retry is not None and not over:
         if summary.retried:
-            return _BROKEN_OFF[summary.retried]
+            return _VERDICT_BY_END[summary.retried]
         return Status.FAILED, summary.retry.class_, f"stopped after its retries: {summary.retry.reason}"
     if exit.stopped_by is not None and not over:
-        return _STOPPED.get(exit.stopped_by, Status.CANCELLED), None, f"the turn was stopped ({exit.stopped_by})"
+        return _STATUS_BY_STOP.get(exit.stopped_by, Status.CANCELLED), None, f"the turn was stopped ({exit.stopped_by})"
     if summary.failure is not None and is_refusal(summary.failure.reason):
         return Status.REFUSED, None, summary.failure.reason
     if summary.failure is not None:
@@ -288,25 +290,25 @@ def _status_of(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None
     if not over:
         if denied and exit.code == 0:  # it ended on its own after the denial
             return Status.DENIED, None, nobody
-        complaint = _complaint(exit.stderr_tail)
+        complaint = _stderr_reason(exit.stderr_tail)
         if exit.code and complaint and summary.session_id is None:
             found = class_of(None, complaint)
             return Status.FAILED, Class.BAD_REQUEST if found is Class.UNKNOWN else found, complaint
         gone = died(exit, summary.name)
         return gone.status, gone.class_, gone.reason
-    if summary.ended in _BROKEN_OFF:
-        return _BROKEN_OFF[summary.ended]
+    if summary.ended in _VERDICT_BY_END:
+        return _VERDICT_BY_END[summary.ended]
     return (Status.DENIED, None, nobody) if denied else (Status.COMPLETED, None, None)
 
 
-def _complaint(tail: str) -> str:
+def _stderr_reason(tail: str) -> str:
     """Return the first line of stderr that begins with "error:", else the last line that is not blank; at most 500
     characters."""
     lines = (_COLOURS.sub("", line).strip() for line in tail.splitlines())
     return next((line[:500] for line in lines if line.lower().startswith("error:")), last_line(tail))
 
 
-def _session(turn: Turn, summary: OutputSummary) -> SessionNote | None:
+def _session_note(turn: Turn, summary: OutputSummary) -> SessionNote | None:
     if summary.lost:
         return "lost"
     if summary.nameless and (summary.ended or summary.texts):

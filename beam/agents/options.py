@@ -24,7 +24,7 @@ OPTIONS = {
 """A field of `Capabilities` -> the words for this option in the error message."""
 
 
-def check(
+def check_options(
     name: str, can: Capabilities, asked: Collection[str], faces: Mapping[Face, Capabilities] | None = None
 ) -> None:
     """Check that the face supports all requested options. `asked` are keys of `OPTIONS`. `faces` are the faces that

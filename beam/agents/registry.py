@@ -49,7 +49,7 @@ ADAPTERS = {
     "trae-cli": "beam.agents.presets:trae_cli",
 }
 
-# Those whose CLIs keep sessions in files that beam reads: a module `sessions` beside the adapter.
+# The adapters whose CLIs keep sessions in files that beam reads. Each has a module `sessions` beside it.
 WITH_SESSIONS = (
     "claude",
     "codex",
@@ -97,7 +97,7 @@ def adapter(name: str) -> Adapter:
         from beam.agents import third_party
 
         if third_party.is_offered(name):
-            return third_party.adapter(name)
+            return third_party.load_adapter(name)
         near = nearest(name, NAMES)
         hint = f"did you mean {near}?" if near else "beam agent list --all shows what there is"
         raise NotFoundError(f"no adapter is called {name!r}", hint, subject=name)
@@ -111,11 +111,11 @@ def sessions_of(name: str) -> Sessions:
     return cast("Sessions", importlib.import_module(f"{ADAPTERS[name]}.sessions"))
 
 
-def ignored() -> Iterator[tuple[str, str]]:
+def ignored_entries() -> Iterator[tuple[str, str]]:
     """Yield the name of each adapter of another package that beam ignores, and the reason."""
     from beam.agents import third_party
 
-    yield from third_party.ignored(ADAPTERS)
+    yield from third_party.ignored_entries(ADAPTERS)
 
 
 def module_of(name: str) -> str:

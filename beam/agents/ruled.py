@@ -10,24 +10,24 @@ from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 from beam.rules.rule import Rule
 
-ALREADY = Enforced("agent", "with access full it is allowed already")
-NOBODY = Enforced("", "no way to hold it to a rule is known")
+ALREADY_ALLOWED = Enforced("agent", "with access full it is allowed already")
+NOT_ENFORCED = Enforced("", "no way to hold it to a rule is known")
 
 
-def enforced(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Enforced:
+def enforcer_of(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Enforced:
     """Return who enforces the rule in a turn of this agent with this face and access."""
     if rule.behavior == "allow" and access == "full":
-        return ALREADY
-    return adapter.tool_rules.enforced(rule, face, access) if isinstance(adapter, HasRules) else NOBODY
+        return ALREADY_ALLOWED
+    return adapter.tool_rules.enforced(rule, face, access) if isinstance(adapter, HasRules) else NOT_ENFORCED
 
 
 def check_rules(adapter: Adapter, face: Face, access: Access, rules: Sequence[Rule]) -> None:
     """Check that each rule is enforced. Raises UnsupportedError that names the first rule that is not enforced, who
     wrote it, and why it is not enforced."""
     for rule in rules:
-        found = enforced(adapter, rule, face, access)
+        found = enforcer_of(adapter, rule, face, access)
         if not found.by:
-            other = _elsewhere(adapter, rule, face, access)
+            other = _other_face(adapter, rule, face, access)
             where = f"(mode {face}, access {access})"
             raise UnsupportedError(
                 f"{adapter.card.name} can't be held to the rule `{rule}` of {rule.whose} {where}: {found.why}",
@@ -36,7 +36,7 @@ def check_rules(adapter: Adapter, face: Face, access: Access, rules: Sequence[Ru
             )
 
 
-def _elsewhere(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Face | None:
+def _other_face(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Face | None:
     """Return another face of the agent that enforces the rule; None if there is none."""
     others = (other for other, can in adapter.card.faces.items() if other != face and access in can.access)
-    return next((other for other in others if enforced(adapter, rule, other, access).by), None)
+    return next((other for other in others if enforcer_of(adapter, rule, other, access).by), None)

@@ -17,11 +17,11 @@ from beam.model.outcome import Class, Status
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-_FENCED = re.compile(r"^```(?:json)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_WORDS = 200
+_CODE_BLOCK = re.compile(r"^```(?:json)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_MOST_CHARACTERS = 200
 
 
-def why_no_schema(schema: str | None) -> str:
+def why_not_a_schema(schema: str | None) -> str:
     """Return why the text is not a JSON Schema; "" if it is one, or if it is None."""
     try:
         if schema is not None:
@@ -31,24 +31,24 @@ def why_no_schema(schema: str | None) -> str:
     return ""
 
 
-def held_to_schema(turn: Turn, verdict: Verdict) -> Verdict:
+def apply_schema(turn: Turn, verdict: Verdict) -> Verdict:
     """Return the verdict with the JSON value of the answer, if the turn has a schema. If the answer does not follow the
     schema, return a failed verdict."""
     if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
         return verdict
     why = "it is not JSON"
-    for value in _values(verdict.reply or ""):
-        why = _why_wrong(turn.schema, value)
+    for value in _json_values(verdict.reply or ""):
+        why = _why_invalid(turn.schema, value)
         if not why:
             return structs.replace(verdict, structured=raw_json(value))
     reason = f"the answer does not follow the schema: {why}"
     return structs.replace(verdict, status=Status.FAILED, class_=Class.SCHEMA, reason=reason, structured=UNSET)
 
 
-def _values(reply: str) -> Iterator[Any]:
+def _json_values(reply: str) -> Iterator[Any]:
     """Yield the JSON value of the whole answer. If the answer is not JSON, yield the value of each of its code blocks
     that is JSON."""
-    for text in (reply, *(block[1] for block in _FENCED.finditer(reply))):
+    for text in (reply, *(block[1] for block in _CODE_BLOCK.finditer(reply))):
         try:
             yield document(text.encode("utf-8", "replace"))
         except ValueError:
@@ -57,18 +57,18 @@ def _values(reply: str) -> Iterator[Any]:
             return
 
 
-def _why_wrong(schema: str, value: Any) -> str:
+def _why_invalid(schema: str, value: Any) -> str:
     """Return where and how the value violates the schema; "" if it follows the schema."""
     from jsonschema.exceptions import best_match
 
     try:
         wrong = best_match(_validator(schema).iter_errors(value))
-    except Exception as error:  # noqa: BLE001 - of a reference or a pattern in it that can't be used
-        return f"the schema can't be applied: {str(error)[:_WORDS]}"
+    except Exception as error:  # noqa: BLE001 - a reference or a pattern in the schema can't be used
+        return f"the schema can't be applied: {str(error)[:_MOST_CHARACTERS]}"
     if wrong is None:
         return ""
     where = "".join(f"[{part!r}]" for part in wrong.absolute_path)
-    return f"{where or 'its value'}: {wrong.message[:_WORDS]}"
+    return f"{where or 'its value'}: {wrong.message[:_MOST_CHARACTERS]}"
 
 
 def _validator(schema: str) -> Validator:
@@ -82,11 +82,11 @@ def _validator(schema: str) -> Validator:
     except ValueError as error:
         raise ValueError("the schema is no JSON") from error
     if not isinstance(value, dict):
-        raise ValueError("the schema is no JSON object")  # noqa: TRY004 - a text can have any type
+        raise ValueError("the schema is no JSON object")  # noqa: TRY004 - the argument has the right type
     kind = validator_for(value, default=Draft202012Validator)
     try:
         kind.check_schema(value)
     except (SchemaError, RecursionError) as error:
-        raise ValueError(f"it is no JSON Schema: {str(error).splitlines()[0][:_WORDS]}") from error
+        raise ValueError(f"it is no JSON Schema: {str(error).splitlines()[0][:_MOST_CHARACTERS]}") from error
     found: Validator = kind(value, registry=Registry())
     return found

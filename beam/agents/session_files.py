@@ -13,14 +13,14 @@ from typing import Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from beam.agents.base import raw_json
-from beam.agents.figures import cost
+from beam.agents.figures import sum_costs
 from beam.base.clock import parse_rfc3339, rfc3339
 from beam.model import events
 from beam.model.claims import without_impossible_figures
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
-_REMEMBERED = 5_000
+_MOST_KEYS = 5_000
 _YEAR_10000_MS = 253_402_300_800_000
 
 
@@ -146,7 +146,7 @@ class Sessions(Protocol):
         """Return a reader for the session file with this path."""
 
 
-class Account:
+class EventMaker:
     """Makes the events of one session. Each turn has a prompt, then the agent's texts and calls, then the usage of the
     turn.
 
@@ -165,7 +165,7 @@ class Account:
         if key in self._told:
             return False
         self._told[key] = None
-        if len(self._told) > _REMEMBERED:
+        if len(self._told) > _MOST_KEYS:
             del self._told[next(iter(self._told))]
         return True
 
@@ -197,13 +197,13 @@ class Account:
             return []
         return [events.ToolReturned(ts=at, call_id=call_id, output=output, is_error=is_error)]
 
-    def asks(self, ask_id: str, tool: str, given: object, at: str, *, call_id: str | None = None) -> list[Event]:
+    def on_asked(self, ask_id: str, tool: str, given: object, at: str, *, call_id: str | None = None) -> list[Event]:
         """Return the event of a request for a permission; none if the event was returned before."""
         if not self.is_new(f"asks {ask_id}"):
             return []
         return [events.PermissionAsked(ts=at, ask_id=ask_id, tool=tool, input=raw_json(given), call_id=call_id)]
 
-    def decided(self, ask_id: str, at: str, *, decision: Decision) -> list[Event]:
+    def on_decided(self, ask_id: str, at: str, *, decision: Decision) -> list[Event]:
         """Return the event of the decision on a reported request; none if the event was returned before."""
         if f"asks {ask_id}" not in self._told or not self.is_new(f"decided {ask_id}"):
             return []
@@ -217,9 +217,9 @@ class Account:
         The turn's cost is unknown if a call has no cost, or if it is 0: CLIs report 0 for a model without a price.
         """
         self._usage[reply_id] = usage
-        self._cost = None if self._cost is None or cost_usd is None else cost((self._cost, cost_usd))
+        self._cost = None if self._cost is None or cost_usd is None else sum_costs((self._cost, cost_usd))
 
-    def idle(self, at: str, model: str | None, *, why: str = "", usage: Usage | None = None) -> list[Event]:
+    def end_turn(self, at: str, model: str | None, *, why: str = "", usage: Usage | None = None) -> list[Event]:
         """End the running turn, and return its event; none if no turn runs. `usage` replaces the sum of the counted
         calls."""
         if not self._is_working:
@@ -239,7 +239,7 @@ class Account:
         return [without_impossible_figures(found)[0]]
 
 
-def when(text: str) -> str:
+def time_from_text(text: str) -> str:
     """Return an RFC 3339 time in the form that events use, "" for anything else."""
     try:
         return rfc3339(parse_rfc3339(text)) if text else ""
@@ -247,7 +247,7 @@ def when(text: str) -> str:
         return ""
 
 
-def when_ms(value: object) -> str:
+def time_from_ms(value: object) -> str:
     """Return a time in milliseconds since the epoch in the form that events use, "" for anything else."""
     if isinstance(value, int | float) and 0 < value < _YEAR_10000_MS:
         return rfc3339(int(value) * 1_000_000)

@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from beam.agents.base import json_object
-from beam.agents.fields import LEAST, MOST, Object
+from beam.agents.fields import LEAST_INTEGER, MOST_INTEGER, Object
 from beam.base import typed_values
 
-Count = Annotated[int, Meta(ge=LEAST, le=MOST)]
-"""A whole number from `LEAST` to `MOST`, which fits into 64 bits."""
+Count = Annotated[int, Meta(ge=LEAST_INTEGER, le=MOST_INTEGER)]
+"""A whole number from `LEAST_INTEGER` to `MOST_INTEGER`, which fits into 64 bits."""
 T = TypeVar("T", bound=Struct)
 
 
@@ -34,12 +34,12 @@ def reader(kind: type[T]) -> Callable[[bytes], T | None]:
             return decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             value = json_object(line)
-            return None if value is None else as_far_as_fits(kind, value)
+            return None if value is None else fit_fields(kind, value)
 
     return read
 
 
-def as_far_as_fits(kind: type[T], value: Object) -> T:
+def fit_fields(kind: type[T], value: Object) -> T:
     """Return the object as a struct of the type `kind`. A field that is missing or has the wrong type gets its
     default."""
     found: Object = {}
@@ -51,5 +51,5 @@ def as_far_as_fits(kind: type[T], value: Object) -> T:
             found[field.name] = typed_values.convert(given, field.type)
         except (msgspec.ValidationError, RecursionError):
             if isinstance(given, dict) and isinstance(field.type, type) and issubclass(field.type, Struct):
-                found[field.name] = as_far_as_fits(field.type, given)
+                found[field.name] = fit_fields(field.type, given)
     return kind(**found)

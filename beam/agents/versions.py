@@ -10,41 +10,41 @@ from collections.abc import Sequence
 
 from beam.agents.base import BrokenVersion
 
-_NUMBERS = r"\d{1,9}(?:\.\d{1,9})+"
+_VERSION_NUMBER = r"\d{1,9}(?:\.\d{1,9})+"
 
 
-def untested(version: str, tested: Sequence[str]) -> str:
+def untested_note(version: str, tested: Sequence[str]) -> str:
     """Return a note about a version that beam was not tested with; "" for a tested or an unknown version."""
     if (
         not tested
         or not version
         or version in tested
-        or _numbers(version) in [_numbers(each) or None for each in tested]
+        or _number_parts(version) in [_number_parts(each) or None for each in tested]
     ):
         return ""
-    newest = max(tested, key=_numbers)
-    found = re.search(_NUMBERS, version)
+    newest = max(tested, key=_number_parts)
+    found = re.search(_VERSION_NUMBER, version)
     if found is None:
         return f"its version is not the tested {newest}"
-    than = "newer" if _numbers(found[0]) > _numbers(newest) else "older"
+    than = "newer" if _number_parts(found[0]) > _number_parts(newest) else "older"
     return f"{than} than {newest}, which beam was tested with"
 
 
-def number_of(version: str) -> str:
+def version_number(version: str) -> str:
     """Return the version number in the text that a CLI prints, "" if there is none."""
-    found = re.search(_NUMBERS, version)
+    found = re.search(_VERSION_NUMBER, version)
     return found[0] if found else ""
 
 
-def broken(version: str, known: Sequence[BrokenVersion]) -> str:
+def what_is_broken(version: str, known: Sequence[BrokenVersion]) -> str:
     """Return what does not work in the protocol of this version, "" if no such problem is known."""
-    number = _numbers(version)
+    number = _number_parts(version)
     for each in known:
-        if number and _numbers(each.first) <= number <= _numbers(each.last or each.first):
+        if number and _number_parts(each.first) <= number <= _number_parts(each.last or each.first):
             return each.what
     return ""
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    number = number_of(version)
+def _number_parts(version: str) -> tuple[int, ...]:
+    number = version_number(version)
     return tuple(int(part) for part in number.split(".")) if number else ()

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from beam.api.root import hold, is_replaced, old_root, take_away, text
+from beam.api.root import hold_agents, is_replaced, old_root, path_text, remove_contents
 from beam.base import files
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, CorruptError, DiskError, UnfinishedError
@@ -35,7 +35,7 @@ _MOST_BYTES = 4 << 30
 _MOST_DEPTH = 32
 _PIECE = 1 << 20
 # Requests are valid only for a moment, and asks are made again from the journal.
-_LEFT_OUT = frozenset({"terminal.sock", "scratch", "put.lock", "lock", "reserve", "control", "asks"})
+_SKIPPED_NAMES = frozenset({"terminal.sock", "scratch", "put.lock", "lock", "reserve", "control", "asks"})
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -76,21 +76,21 @@ def candidates(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> lis
 
     Raises DiskError if a root contains something that beam does not make.
     """
-    found = [(root, why) for root, why in _others(here, folder, environ)]
+    found = [(root, why) for root, why in _other_roots(here, folder, environ)]
     return [Candidate(root=root, why=why, agents=_survey(RootPaths(root, folder), here)) for root, why in found]
 
 
-def _others(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+def _other_roots(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     old = old_root(here)
     if old is not None:
         yield old, "an earlier version of beam kept it here"
-    for other in discovery.same_folder(here, environ):
-        yield other.root, f"it is of this very folder, under the name {text(other.project)}"
+    for other in discovery.roots_of_same_folder(here, environ):
+        yield other.root, f"it is of this very folder, under the name {path_text(other.project)}"
     if here.exists():
         if not os.path.isdir(here.project):  # noqa: PTH112 - Path.is_dir raises where it may not look
-            yield here.root, f"it is of {text(here.project)}, which is gone; it would be of {text(folder)}"
+            yield here.root, f"it is of {path_text(here.project)}, which is gone; it would be of {path_text(folder)}"
         elif is_replaced(here):
-            yield here.root, f"it was made for another folder that was at {text(here.project)}"
+            yield here.root, f"it was made for another folder that was at {path_text(here.project)}"
 
 
 def adopt(here: RootPaths, candidate: Candidate, folder: Path, environ: Mapping[str, str]) -> list[str]:
@@ -103,14 +103,14 @@ def adopt(here: RootPaths, candidate: Candidate, folder: Path, environ: Mapping[
     """
     ownership.check_owner(here, uid=os.geteuid())
     if candidate.root == here.root:
-        return [_adopt_whole(here, folder)]
+        return [_assign_root(here, folder)]
     source = RootPaths(candidate.root, here.project)
     adoptable = [found for found in candidate.agents if not found.taken]
     with contextlib.ExitStack() as held:
-        hold(source, [source.agent(found.agent) for found in adoptable], held)
+        hold_agents(source, [source.agent(found.agent) for found in adoptable], held)
         discovery.create(here)
-        hold(here, [here.agent(found.agent) for found in adoptable], held)
-        copies = {found.agent: _copied(source, here, found) for found in adoptable}
+        hold_agents(here, [here.agent(found.agent) for found in adoptable], held)
+        copies = {found.agent: _copy_agent(source, here, found) for found in adoptable}
         for agent, copy in copies.items():
             _exchange(source.agent(agent), copy, here.agent(agent), environ)
         done = [f"adopted {agent}" for agent in copies]
@@ -118,27 +118,27 @@ def adopt(here: RootPaths, candidate: Candidate, folder: Path, environ: Mapping[
             f"left {found.agent}: this folder has an agent of that name" for found in candidate.agents if found.taken
         ]
         if not source.agents():
-            done.append(take_away(source))
+            done.append(remove_contents(source))
     return done
 
 
-def _adopt_whole(here: RootPaths, folder: Path) -> str:
-    discovery.belongs_to(here.root, folder)
-    return f"{text(here.root)} is of {text(folder)} now"
+def _assign_root(here: RootPaths, folder: Path) -> str:
+    discovery.record_project(here.root, folder)
+    return f"{path_text(here.root)} is of {path_text(folder)} now"
 
 
-def _copied(source: RootPaths, here: RootPaths, found: Finding) -> Path:
+def _copy_agent(source: RootPaths, here: RootPaths, found: Finding) -> Path:
     """Copy the agent into this root, under a name that no agent can have, and return the directory of the copy. Raises
     UnfinishedError if the agent was changed since the person saw it."""
     copy = here.agent(found.agent).dir.with_name(f".{found.agent}.adopted")
-    with files.disk("remove", copy), contextlib.suppress(FileNotFoundError):
+    with files.disk_action("remove", copy), contextlib.suppress(FileNotFoundError):
         remove_tree(copy)  # left by an `adopt` that was killed
-    _copy(source.agent(found.agent).dir, copy, _Room())
-    if _look(AgentPaths(found.agent, copy), taken=False) != found:
-        with files.disk("remove", copy):
+    _copy(source.agent(found.agent).dir, copy, _CopyLimits())
+    if _inspect_agent(AgentPaths(found.agent, copy), taken=False) != found:
+        with files.disk_action("remove", copy):
             remove_tree(copy)
         raise UnfinishedError(
-            f"{found.agent} in {text(source.root)} was changed since it was shown",
+            f"{found.agent} in {path_text(source.root)} was changed since it was shown",
             "look at it again: beam doctor --adopt",
             subject=found.agent,
         )
@@ -156,8 +156,8 @@ def _exchange(old: AgentPaths, copy: Path, new: AgentPaths, environ: Mapping[str
     aside = old.dir.with_name(f".{old.agent}.adopted")
     files.move(old.dir, aside)
     if own is not None and is_vouched:
-        ledger.remember(new.dir / AGENT_JSON, _digest(own), environ)
-    with files.disk("remove", aside):
+        ledger.remember_file(new.dir / AGENT_JSON, _digest(own), environ)
+    with files.disk_action("remove", aside):
         remove_tree(aside)
 
 
@@ -176,11 +176,11 @@ def _survey(source: RootPaths, here: RootPaths) -> tuple[Finding, ...]:
     found = []
     for name in source.agents():
         directories.check_paths(source, source.agent(name))
-        found.append(_look(source.agent(name), taken=name in taken))
+        found.append(_inspect_agent(source.agent(name), taken=name in taken))
     return tuple(found)
 
 
-def _look(paths: AgentPaths, *, taken: bool) -> Finding:
+def _inspect_agent(paths: AgentPaths, *, taken: bool) -> Finding:
     try:
         settings = files.read(paths.dir / AGENT_JSON, 1 << 20).decode("utf-8", "replace")
     except FileNotFoundError:
@@ -189,7 +189,7 @@ def _look(paths: AgentPaths, *, taken: bool) -> Finding:
         agent=paths.agent,
         settings=settings,
         session=_session(paths),
-        waiting=tuple(found for each in (paths, *paths.lanes()) for found in _waiting(each)),
+        waiting=tuple(found for each in (paths, *paths.lanes()) for found in _waiting_messages(each)),
         taken=taken,
     )
 
@@ -203,7 +203,7 @@ def _session(paths: AgentPaths) -> str | None:
     return None if found is None else f"{found.session_id} ({found.adapter})"
 
 
-def _waiting(paths: AgentPaths) -> Iterator[Waiting]:
+def _waiting_messages(paths: AgentPaths) -> Iterator[Waiting]:
     queue = Queue(paths.queue, paths.put_lock)
     for entry in (*queue.entries("new"), *queue.entries("cur")):
         try:
@@ -217,12 +217,12 @@ def _waiting(paths: AgentPaths) -> Iterator[Waiting]:
             text=message.text,
             access=message.options.access,
             attach=message.payload.attach,
-            more=_more(message),
+            more=_unusual_fields(message),
             digest=_digest(data),
         )
 
 
-def _more(message: Message) -> dict[str, Any]:
+def _unusual_fields(message: Message) -> dict[str, Any]:
     """Return the message's options (except its access) and its fields `type`, `reply`, `reply_to` and `actor`, each
     only if its value is not the default."""
     usual = to_builtins(Options())
@@ -236,7 +236,7 @@ def _more(message: Message) -> dict[str, Any]:
 # -- copying -----------------------------------------------------------------------------------------------------------
 
 
-class _Room:
+class _CopyLimits:
     """The number of files and bytes that the copy of one agent may still take."""
 
     def __init__(self) -> None:
@@ -254,27 +254,27 @@ class _Room:
 
 
 def _not_adoptable(path: Path, what: str) -> BeamError:
-    return DiskError(f"{text(path)} {what}", "remove it, or the whole root", subject=text(path))
+    return DiskError(f"{path_text(path)} {what}", "remove it, or the whole root", subject=path_text(path))
 
 
-def _copy(source: Path, target: Path, room: _Room, depth: int = 0) -> None:
+def _copy(source: Path, target: Path, limits: _CopyLimits, depth: int = 0) -> None:
     """Copy a directory with its subdirectories and regular files; leave out sockets, and the entries named in
-    `_LEFT_OUT`.
+    `_SKIPPED_NAMES`.
 
     Raises DiskError for a link, or anything else that beam does not make.
     """
     if depth > _MOST_DEPTH:
         raise _not_adoptable(source, f"is nothing that beam made: it lies {depth} folders deep")
-    with files.disk("copy", source):
+    with files.disk_action("copy", source):
         target.mkdir(0o700)
         for name in files.names(source):
             path = source / name
             found = path.lstat()
-            room.count_file(path, found.st_size)
-            if name in _LEFT_OUT or stat.S_ISSOCK(found.st_mode):
+            limits.count_file(path, found.st_size)
+            if name in _SKIPPED_NAMES or stat.S_ISSOCK(found.st_mode):
                 continue
             if stat.S_ISDIR(found.st_mode):
-                _copy(path, target / name, room, depth + 1)
+                _copy(path, target / name, limits, depth + 1)
             elif stat.S_ISREG(found.st_mode):
                 _copy_file(path, target / name, found.st_size)
             else:
@@ -285,7 +285,7 @@ def _copy(source: Path, target: Path, room: _Room, depth: int = 0) -> None:
 def _copy_file(source: Path, target: Path, size: int) -> None:
     """Copy a file of `size` bytes; long runs of zero bytes become holes in the copy. Raises DiskError if the file is
     longer than `size`."""
-    with files.opened(source) as reader:
+    with files.open_reader(source) as reader:
         handle = files.open_to_write(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(handle, "wb") as writer:
             left = size

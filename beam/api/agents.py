@@ -94,7 +94,7 @@ def agent_line(context: RootContext, name: str) -> AgentLine:
     )
 
 
-def agent_shown(context: RootContext, name: str) -> AgentShown:
+def agent_details(context: RootContext, name: str) -> AgentShown:
     """Return everything about one agent. Raises NotFoundError, ConfigError."""
     resolved = context.config.resolve(name)
     adapter = registry.adapter(resolved.settings.adapter)
@@ -117,11 +117,11 @@ def agent_shown(context: RootContext, name: str) -> AgentShown:
         status=status,
         environment="that of the process that runs the turn, minus the deny list, plus env:",
         cwd=folder_of(context, resolved.settings),
-        fork=_fork(context.agent_paths(name)),
+        fork=_fork_text(context.agent_paths(name)),
     )
 
 
-def _fork(paths: AgentPaths) -> str | None:
+def _fork_text(paths: AgentPaths) -> str | None:
     try:
         fork = read_state(paths.journal).fork
     except CorruptError:

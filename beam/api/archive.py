@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 
 from beam.api.find import all_paths, queue_of
-from beam.api.manage import lock_of, vouched_digest
+from beam.api.manage import acquire_agent_lock, vouched_digest
 from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.directory_tree import remove_tree
@@ -35,8 +35,8 @@ def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
 
     Raises UnfinishedError if the agent has a running turn or waiting messages, NotFoundError if it has no files.
     """
-    paths = _existing(context, name)
-    with (yield from lock_of(context, paths, by=by)), _locked_while_idle(context, paths):
+    paths = _existing_paths(context, name)
+    with (yield from acquire_agent_lock(context, paths, by=by)), _locked_while_idle(context, paths):
         if paths.archived.exists():
             return f"{name} is archived already"
         crash_point("archive.before")
@@ -47,10 +47,10 @@ def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
 
 def restore(context: RootContext, name: str, *, by: str) -> Steps[str]:
     """Restore an archived agent. Return what was done, as text. Raises NotFoundError if the agent is not archived."""
-    paths = _existing(context, name)
+    paths = _existing_paths(context, name)
     if not paths.archived.exists():
         raise NotFoundError(f"{name} is not archived", "beam agent sessions", subject=name)
-    with (yield from lock_of(context, paths, by=by)):
+    with (yield from acquire_agent_lock(context, paths, by=by)):
         crash_point("restore.before")
         files.remove(paths.archived)
         files.sync_directory(paths.dir)
@@ -64,15 +64,15 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
     Raises UnfinishedError if the agent has a running turn, a waiting message, or an answer to come; UsageError if the
     new name is taken or would change the agent's settings; NotFoundError if the agent has no files.
     """
-    paths, target = _existing(context, name), context.agent_paths(check_name(new))
+    paths, target = _existing_paths(context, name), context.agent_paths(check_name(new))
     _check_new_name(context, paths, target)
-    lock = yield from lock_of(context, target, by=by)
-    with lock, (yield from lock_of(context, paths, by=by)), _locked_while_idle(context, paths):
+    lock = yield from acquire_agent_lock(context, target, by=by)
+    with lock, (yield from acquire_agent_lock(context, paths, by=by)), _locked_while_idle(context, paths):
         if target.dir.exists():
             raise _name_taken_error(new)
         own = read_bytes(paths.dir / AGENT_JSON)
         if own is not None and (digest := vouched_digest(context, paths, own)) is not None:
-            ledger.remember(target.dir / AGENT_JSON, digest, context.environ)
+            ledger.remember_file(target.dir / AGENT_JSON, digest, context.environ)
         crash_point("rename.before")
         files.move(paths.dir, target.dir)
         crash_point("rename.moved")
@@ -112,7 +112,7 @@ def _check_new_name(context: RootContext, paths: AgentPaths, target: AgentPaths)
             f"beam agent add {new} {name} declares another agent of its kind",
             subject=name,
         )
-    beside = names_beside(context, name)
+    beside = session_names(context, name)
     if beside:
         raise UsageError(f"{name} has sessions: {', '.join(beside)}", "rename or remove them first", subject=name)
 
@@ -121,7 +121,7 @@ def _name_taken_error(name: str) -> UsageError:
     return UsageError(f"there is already an agent {name} here", "choose another name", subject=name)
 
 
-def _existing(context: RootContext, name: str) -> AgentPaths:
+def _existing_paths(context: RootContext, name: str) -> AgentPaths:
     paths = context.agent_paths(check_name(name))
     if name not in context.home.agents():
         raise NotFoundError(f"{name} has no files here", "beam agent sessions; beam agent list", subject=name)
@@ -148,11 +148,11 @@ def _why_busy(context: RootContext, paths: AgentPaths) -> str | None:
     if state.blocked is not None or state.kept is not None or state.open_turn is not None:
         return "has an unfinished turn"
     queue = queue_of(paths)
-    if any(queue.entries(box) for box in ("new", "cur")) or control.waiting(paths.control):
+    if any(queue.entries(box) for box in ("new", "cur")) or control.waiting_names(paths.control):
         return "has messages that wait"
     if not state.is_over():
         return "has an unfinished turn"
-    if any(lanes.has_left(lane) or is_held(lane.lock) for lane in lanes.entered(paths)):
+    if any(lanes.has_work_left(lane) or is_held(lane.lock) for lane in lanes.indexed_lanes(paths)):
         return "has --once messages that are not over"
     for other in all_paths(context):
         for box in ("new", "cur"):
@@ -166,6 +166,6 @@ def _why_busy(context: RootContext, paths: AgentPaths) -> str | None:
     return None
 
 
-def names_beside(context: RootContext, name: str) -> list[str]:
+def session_names(context: RootContext, name: str) -> list[str]:
     """Return the names of those named sessions of the agent (`NAME@SESSION`) that have files here."""
     return [other for other in context.home.agents() if other != name and base_of(other) == name]

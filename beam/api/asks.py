@@ -18,7 +18,7 @@ from beam.model.state import State
 from beam.root.paths import AgentPaths
 from beam.store.segment import read_state
 
-SHORTEST = 4  # characters of an id's end that may name it
+SHORTEST_ENDING = 4  # characters; a shorter ending of an id is refused
 
 
 class AskLine(Struct, frozen=True, kw_only=True):
@@ -42,10 +42,10 @@ class AskLine(Struct, frozen=True, kw_only=True):
 
 def open_asks(context: RootContext, agents: list[str] | None = None) -> list[AskLine]:
     """Return the open asks of these agents (None: of all agents), oldest first."""
-    return sorted((line for _, line in _open(context, agents)), key=lambda line: (line.asked, line.id))
+    return sorted((line for _, line in _open_with_paths(context, agents)), key=lambda line: (line.asked, line.id))
 
 
-def of_state(state: State) -> list[AskLine]:
+def asks_in_state(state: State) -> list[AskLine]:
     """Return the open asks in an agent's state; an empty list if the agent's holder died, because then no process waits
     for a decision."""
     from beam.process import tree
@@ -53,10 +53,10 @@ def of_state(state: State) -> list[AskLine]:
     turn = state.open_turn
     if turn is None or not turn.asks or turn.finished or tree.is_alive(turn.owner) is False:
         return []
-    return [line_of(asked) for asked in turn.asks.values()]
+    return [ask_line(asked) for asked in turn.asks.values()]
 
 
-def line_of(asked: PermissionAsked) -> AskLine:
+def ask_line(asked: PermissionAsked) -> AskLine:
     """Return the `beam asks` line for an ask."""
     return AskLine(
         id=asked.ask_id,
@@ -73,27 +73,29 @@ def line_of(asked: PermissionAsked) -> AskLine:
     )
 
 
-def _open(context: RootContext, agents: list[str] | None) -> Iterator[tuple[AgentPaths, AskLine]]:
+def _open_with_paths(context: RootContext, agents: list[str] | None) -> Iterator[tuple[AgentPaths, AskLine]]:
     for paths in all_paths(context, agents):
         try:
-            lines = of_state(read_state(paths.journal))
+            lines = asks_in_state(read_state(paths.journal))
         except BeamError:
             continue  # a damaged journal is for `beam doctor`; the others' asks can still be decided
         for line in lines:
             yield paths, line
 
 
-def find(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
+def find_ask(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
     """Find an open ask by its id or any unique ending of at least four characters; return its agent's paths and its
     whole id.
 
     Raises NotFoundError if no such ask is open, UsageError for an ending that is ambiguous or too short.
     """
-    if len(ask_id) < SHORTEST:
+    if len(ask_id) < SHORTEST_ENDING:
         raise UsageError(
-            f"{ask_id!r} is too short to name an ask", f"give at least {SHORTEST} characters of its end", subject=ask_id
+            f"{ask_id!r} is too short to name an ask",
+            f"give at least {SHORTEST_ENDING} characters of its end",
+            subject=ask_id,
         )
-    found = [(paths, line.id) for paths, line in _open(context, None) if line.id.endswith(ask_id)]
+    found = [(paths, line.id) for paths, line in _open_with_paths(context, None) if line.id.endswith(ask_id)]
     exact = [pair for pair in found if pair[1] == ask_id]
     if not found:
         raise NotFoundError(
@@ -119,7 +121,7 @@ def decide(
 ) -> Steps[str]:
     """Send a decision about an ask to the agent's holder, and return the holder's answer.
 
-    Raises the errors of `find`, and the error with which the holder refuses the decision.
+    Raises the errors of `find_ask`, and the error with which the holder refuses the decision.
     """
-    paths, whole = find(context, ask_id)
+    paths, whole = find_ask(context, ask_id)
     return (yield from request(context, paths, verb, whole, by=by, text=message, always=always, stop=stop))

@@ -18,14 +18,14 @@ from beam.broker.context import RootContext
 from beam.pty_adapter.picture import Picture, Runs
 from beam.root.paths import AgentPaths
 from beam.store.segment import read_state
-from beam.turns.terminal.nearby import near
-from beam.turns.terminal.viewers import Bye, Frame, Keys, Told, typing_file
+from beam.turns.terminal.nearby import short_path
+from beam.turns.terminal.viewers import Bye, Frame, Keys, ViewerMessage, typing_file
 
 _PIECE_BYTES = 8 * 1024  # of keys in one line
-_MOST_KEYS = 256 * 1024  # that wait for an agent which takes none now
-_APPEARS_S = 3.0  # until a turn that has begun has its terminal
+_MOST_KEYS = 256 * 1024  # bytes of keys that may wait while the agent takes none
+_APPEARS_S = 3.0  # how long a turn that has begun may take to open its terminal
 _FRAME_BYTES = 64 * 1024 * 1024
-_decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
+_decoder: msgspec.json.Decoder[ViewerMessage] = msgspec.json.Decoder(ViewerMessage)
 
 
 class Attached:
@@ -113,21 +113,21 @@ class Attached:
         """Send as many of the waiting keys as can be sent without waiting. Raises DiskError."""
         if not self.has_keys:
             return
-        self._show_that_it_may_type()
+        self._create_typing_file()
         try:
             while self._keys:
                 self._keys = self._keys[self._connection.send(self._keys) :]
         except BlockingIOError:
             return
-        except OSError:  # what it said last is still there to be read
+        except OSError:  # the holder's last words can still be read
             self._keys = b""
 
-    def _show_that_it_may_type(self) -> None:
+    def _create_typing_file(self) -> None:
         """Create the file that the holder asked for; the holder removes it. An older holder asks for none."""
         nonce, self._nonce = self._nonce, ""
         file = typing_file(self._directory, nonce) if self._directory is not None else None
         if file is not None:
-            with files.disk("write", file):
+            with files.disk_action("write", file):
                 os.close(files.open_to_write(file, os.O_WRONLY | os.O_CREAT))
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ def attach(context: RootContext, paths: AgentPaths) -> Attached:
     while True:
         here = [paths, *paths.lanes()]
         for each in here:
-            connection = _connected(each.dir)
+            connection = _connect(each.dir)
             if connection is not None:
                 return Attached(paths.agent, connection, each.dir)
         turns = [
@@ -167,10 +167,10 @@ def attach(context: RootContext, paths: AgentPaths) -> Attached:
     )
 
 
-def _connected(directory: Path) -> socket.socket | None:
+def _connect(directory: Path) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with near(directory) as short:
+        with short_path(directory) as short:
             connection.connect(str(short / "terminal.sock"))
     except PermissionError as error:
         connection.close()

@@ -12,13 +12,13 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from beam.base import files
-from beam.base.steps import R, Steps, run_blocking, sleeping
+from beam.base.steps import R, Steps, run_async, run_blocking
 
 P = ParamSpec("P")
 S = TypeVar("S")
 
 
-class Bound(Generic[P, R]):
+class BoundVerb(Generic[P, R]):
     """A `Verb` bound to one object. Calling it blocks; calling its `aio` returns a coroutine."""
 
     def __init__(self, call: Callable[P, R], aio: Callable[P, Coroutine[Any, Any, R]]) -> None:
@@ -29,7 +29,7 @@ class Bound(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._call(*args, **kwargs)
 
-    def __get__(self, instance: object, owner: type | None = None) -> Bound[P, R]:
+    def __get__(self, instance: object, owner: type | None = None) -> BoundVerb[P, R]:
         """Return this object itself. The method exists because `help()` shows signatures of functions and descriptors
         only."""
         return self
@@ -52,9 +52,9 @@ class Verb(Generic[S, P, R]):
     @overload
     def __get__(self, instance: None, owner: type[S]) -> Verb[S, P, R]: ...
     @overload
-    def __get__(self, instance: S, owner: type[S]) -> Bound[P, R]: ...
-    def __get__(self, instance: S | None, owner: type[S]) -> Verb[S, P, R] | Bound[P, R]:
-        return self if instance is None else Bound(MethodType(self._call, instance), MethodType(self.aio, instance))
+    def __get__(self, instance: S, owner: type[S]) -> BoundVerb[P, R]: ...
+    def __get__(self, instance: S | None, owner: type[S]) -> Verb[S, P, R] | BoundVerb[P, R]:
+        return self if instance is None else BoundVerb(MethodType(self._call, instance), MethodType(self.aio, instance))
 
 
 def coroutine_verb(function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Verb[S, P, R]:
@@ -63,7 +63,7 @@ def coroutine_verb(function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]
     def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         import asyncio
 
-        files.check_descriptors(files.TURN_FILES)
+        files.check_descriptors(files.TURN_DESCRIPTORS)
         return asyncio.run(function(instance, *args, **kwargs))
 
     return Verb(call, function)
@@ -80,7 +80,7 @@ def waiting_verb(function: Callable[Concatenate[S, P], Steps[R]]) -> Verb[S, P, 
 
     @functools.wraps(function)
     async def aio(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await sleeping(function(instance, *args, **kwargs))
+        return await run_async(function(instance, *args, **kwargs))
 
     def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return run_blocking(function(instance, *args, **kwargs))

@@ -61,17 +61,17 @@ def start(
     """
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)
-    discovery.remember(context.home, context.environ)
+    discovery.remember_root(context.home, context.environ)
     log = registry.log_path(context.home)
     _rotate(log)
     argv = [sys.executable, "-P", "-m", "beam", "--root", str(context.home.root), "broker", "--poll", f"{poll:g}"]
     argv += ["--cap", str(cap)] if cap is not None else []
     argv += ["--poll-only"] if poll_only else []
     argv += ["--idle", f"{idle:g}s"] if idle is not None else []
-    before = registry.running(context.home)
+    before = registry.running_broker(context.home)
     if before is not None:
-        registry.claim(context.home, before).release()
-    with files.disk("open", log):
+        registry.claim_root(context.home, before).release()
+    with files.disk_action("open", log):
         handle = files.open_stream(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         started = subprocess.Popen(
@@ -87,7 +87,7 @@ def start(
         os.close(handle)
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
-        running = registry.running(context.home)
+        running = registry.running_broker(context.home)
         if running is not None and running.owner.pid == started.pid:
             started.returncode = 0  # it outlives this process on purpose
             return running
@@ -112,7 +112,7 @@ def _rotate(log: Path) -> None:
 def _last_line(log: Path) -> str:
     try:
         start = max(0, log.stat().st_size - _TAIL_BYTES)
-        lines = b"".join(files.pieces(log, start)).decode(errors="replace").strip().splitlines()
+        lines = b"".join(files.read_pieces(log, start)).decode(errors="replace").strip().splitlines()
     except (OSError, DiskError):
         return "it said nothing"
     return lines[-1] if lines else "it said nothing"
@@ -124,7 +124,7 @@ def stop(context: RootContext, *, grace: float) -> BrokerFile:
     Raises NotFoundError if no broker runs, UnsupportedError if it runs on another host, UnfinishedError if it does not
     end.
     """
-    running = registry.running(context.home)
+    running = registry.running_broker(context.home)
     if running is None:
         raise NotFoundError(
             f"no broker serves {context.home.root}", "there is nothing to stop", subject=str(context.home.root)
@@ -134,21 +134,21 @@ def stop(context: RootContext, *, grace: float) -> BrokerFile:
             f"the broker of {context.home.root} runs on {running.owner.host} (pid {running.owner.pid})", "stop it there"
         )
     os.kill(running.owner.pid, signal.SIGTERM)
-    if _gone(running, grace):
+    if _wait_until_gone(running, grace):
         return running
     until = time.monotonic() + _END_S
     while time.monotonic() < until:
         # Two signals in quick succession are one to the kernel, so the second is sent until it counts.
         with contextlib.suppress(ProcessLookupError):
             os.kill(running.owner.pid, signal.SIGTERM)
-        if _gone(running, 0.5):
+        if _wait_until_gone(running, 0.5):
             return running
     raise UnfinishedError(
         f"the broker (pid {running.owner.pid}) did not end", f"kill -9 {running.owner.pid}", kind="broker"
     )
 
 
-def _gone(running: BrokerFile, seconds: float) -> bool:
+def _wait_until_gone(running: BrokerFile, seconds: float) -> bool:
     until = time.monotonic() + seconds
     while tree.is_alive(running.owner):
         if time.monotonic() > until:
@@ -159,7 +159,7 @@ def _gone(running: BrokerFile, seconds: float) -> bool:
 
 def status(context: RootContext) -> BrokerStatus | None:
     """Return the status of the broker; None if none runs."""
-    running = registry.running(context.home)
+    running = registry.running_broker(context.home)
     if running is None:
         return None
     return BrokerStatus(
@@ -182,16 +182,16 @@ def _megabytes(size: int | None) -> float | None:
     return None if size is None else round(size / 2**20, 1)
 
 
-def skew(context: RootContext) -> str | None:
+def version_skew(context: RootContext) -> str | None:
     """Return a sentence for the user if the broker runs another version of beam than this process; None if it does
     not."""
-    running = registry.running(context.home)
+    running = registry.running_broker(context.home)
     if running is None or running.version == __version__:
         return None
     return f"the broker runs beam {running.version}, this is {__version__}; beam broker stop, then start"
 
 
-def unit(context: RootContext) -> str:
+def systemd_unit(context: RootContext) -> str:
     """Return the text of a systemd user unit that runs a broker for this root."""
     state = f"Environment=BEAM_STATE={context.environ['BEAM_STATE']}\n" if context.environ.get("BEAM_STATE") else ""
     return f"""\
@@ -229,7 +229,7 @@ def serve(
 
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)
-    discovery.remember(context.home, context.environ)
+    discovery.remember_root(context.home, context.environ)
 
     def say(text: str) -> None:
         write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} beam broker: {text}\n")

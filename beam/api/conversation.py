@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from beam.model.events import Event
     from beam.model.message import Message
 
-_OWN = (
+_OWN_PARAMETERS = (
     "by_address",
     "moderator",
     "phrase",
@@ -99,7 +99,7 @@ class Conversation:
         **more: Unpack[OptionFields],
     ) -> None:
         beam.check_person("has agents talk with each other")
-        self._options = with_fields(options, more, known=_OWN)
+        self._options = with_fields(options, more, known=_OWN_PARAMETERS)
         self._beam = beam
         self._chat = beam.live_chat(
             agents, topic, by_address=by_address, moderator=moderator, phrase=phrase, turns=turns, cost_usd=cost_usd,
@@ -155,12 +155,12 @@ class Conversation:
         began = monotonic()
         while (turn := self._next()) is not None:
             self._message = self._make_message(turn.agent, turn.prompt, is_first=turn.is_first)
-            outcome = await self._turn(self._message, seen)
+            outcome = await self._run_turn(self._message, seen)
             self._outcomes.append(outcome)
-            self._ended(turn, outcome, monotonic() - began)
+            self._on_turn_ended(turn, outcome, monotonic() - began)
         return self._result()
 
-    async def _turn(self, message: Message, seen: Callable[[Event], None] | None) -> Outcome:
+    async def _run_turn(self, message: Message, seen: Callable[[Event], None] | None) -> Outcome:
         """Run one turn and return its outcome. The turn is interrupted if it uses up a budget of the conversation."""
         import asyncio
 
@@ -209,7 +209,7 @@ class Conversation:
             self._chat.step_in(text, name)
         return self._chat.next()
 
-    def _ended(self, turn: NextTurn, outcome: Outcome, seconds: float) -> None:
+    def _on_turn_ended(self, turn: NextTurn, outcome: Outcome, seconds: float) -> None:
         self._chat.on_ended(outcome, seconds)
         if outcome.status is Status.CANCELLED and not self._chat.why:
             self._chat.stop(f"{turn.agent} was interrupted")

@@ -33,7 +33,7 @@ from beam.model.events import Event, MailDelivered, MailLost, MailSent
 from beam.root.user_dirs import state_dir
 
 WINDOW_NS = 120_000_000_000  # how late an event may arrive, counted from the latest time
-SAME_NS = 5_000_000_000  # the same event from two sources has times that differ by at most this
+SAME_EVENT_NS = 5_000_000_000  # the same event from two sources has times that differ by at most this
 _LINES = 5_000  # lines of one process; then the file is rewritten
 _REWRITTEN_BYTES = 4 << 20  # the file is also rewritten after this number of bytes
 _MOST_BYTES = 16 << 20  # the largest file that is read: two minutes of events fit
@@ -43,13 +43,13 @@ _MOMENT = re.compile(r"/\d+$")
 _Printed = tuple[str, str]  # the identity of an event, and its time
 
 
-class _Saved(Struct, frozen=True):
+class _SavedCursor(Struct, frozen=True):
     at: str
     seen: list[_Printed] = []
     v: int = 2
 
 
-class _Written(Struct, frozen=True):
+class _OutputWrite(Struct, frozen=True):
     """One write to the output, and its events (`out`). `path` and `inode` are the output file, and `size` is its size
     before the write; they are empty if the output is not a file. `lines`: every event is one line."""
 
@@ -71,13 +71,13 @@ class Cursor:
         self._log: int | None = None
         self._count = 0
         self._size = 0  # bytes that were added since the file was rewritten
-        self._last: _Written | None = None
+        self._last: _OutputWrite | None = None
         self.since = ""
         try:
             first, *rest = files.read(path, _MOST_BYTES).split(b"\n")
-            saved = typed_values.decode(first, _Saved)
+            saved = typed_values.decode(first, _SavedCursor)
             self._at = saved.at
-            self._all = [*saved.seen, *_printed_by(rest)]
+            self._all = [*saved.seen, *_printed_events(rest)]
             self._at = max([self._at, *(at for _, at in self._all)])
             self.since = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
         except FileNotFoundError:
@@ -102,7 +102,7 @@ class Cursor:
             return False
         return True
 
-    def before(self, events: Iterable[Event], output: TextIO, *, lines: bool) -> None:
+    def record_before_print(self, events: Iterable[Event], output: TextIO, *, lines: bool) -> None:
         """Record the events that will be printed next. `lines`: each event takes exactly one line of the output; if it
         is false, the number of lines is unknown."""
         self._last = None
@@ -110,18 +110,20 @@ class Cursor:
         if not out:
             return
         found = os.fstat(output.fileno()) if _has_descriptor(output) else None
-        written = _Written(out)
+        written = _OutputWrite(out)
         if found is not None and stat.S_ISREG(found.st_mode) and Path("/proc/self/fd").is_dir():
             name = Path(f"/proc/self/fd/{output.fileno()}")
             path = str(name.readlink())
-            written = _Written(out, path if escape_surrogates(path) == path else "", found.st_ino, found.st_size, lines)
+            written = _OutputWrite(
+                out, path if escape_surrogates(path) == path else "", found.st_ino, found.st_size, lines
+            )
         if written.path:
             self._append(written)
         else:
             self._last = written
 
-    def after(self) -> None:
-        """Record that the events of the last call of `before` were printed."""
+    def record_after_print(self) -> None:
+        """Record that the events of the last call of `record_before_print` were printed."""
         if self._last is not None:
             self._append(self._last)
             self._last = None
@@ -134,18 +136,18 @@ class Cursor:
         self._all = [(what, at) for what, at in self._all if at >= oldest]
         self._count = self._size = 0
         files.make_directory(self._path.parent)
-        files.replace(self._path, msgspec.json.encode(_Saved(self._at, self._all)) + b"\n")
+        files.replace(self._path, msgspec.json.encode(_SavedCursor(self._at, self._all)) + b"\n")
         if self._log is not None:
             os.close(self._log)
-        with files.disk("write", self._path):
+        with files.disk_action("write", self._path):
             self._log = files.open_to_write(self._path, os.O_WRONLY | os.O_APPEND)
 
-    def _append(self, written: _Written) -> None:
+    def _append(self, written: _OutputWrite) -> None:
         if self._log is None or self._count >= _LINES or self._size >= _REWRITTEN_BYTES:
             self.save()
         assert self._log is not None
         line = msgspec.json.encode(written) + b"\n"
-        with files.disk("write", self._path):
+        with files.disk_action("write", self._path):
             os.write(self._log, line)
         self._count += 1
         self._size += len(line)
@@ -163,20 +165,20 @@ def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
     return Cursor(state_dir(environ) / "cursors" / f"{name}.json", now_ns=time.time_ns())
 
 
-def _printed_by(lines: list[bytes]) -> list[_Printed]:
+def _printed_events(lines: list[bytes]) -> list[_Printed]:
     """Return the events that were printed, according to these records of writes.
 
     The last write may have been interrupted, so its events are looked for in the output file. An incomplete last line
     is ignored, because the write that it records never began.
     """
     found: list[_Printed] = []
-    whole = [typed_values.decode(line, _Written) for line in lines[:-1] if line]
+    whole = [typed_values.decode(line, _OutputWrite) for line in lines[:-1] if line]
     for number, written in enumerate(whole, start=1):
         found += written.out if number < len(whole) or not written.path else written.out[: _count_in_file(written)]
     return found
 
 
-def _count_in_file(written: _Written) -> int:
+def _count_in_file(written: _OutputWrite) -> int:
     """Return how many events of this write are in the output file. If the file ends with an incomplete line, complete
     that line with a line break."""
     path = Path(written.path)
@@ -184,7 +186,7 @@ def _count_in_file(written: _Written) -> int:
         if path.stat().st_ino != written.inode:
             return len(written.out)
         count, last = 0, b""
-        for last in files.pieces(path, written.size):
+        for last in files.read_pieces(path, written.size):
             count += last.count(b"\n")
         if not written.lines:
             return len(written.out) if last else 0
@@ -228,4 +230,4 @@ def _digest(*parts: str) -> str:
 
 
 def _is_same(event: Event, at: str) -> bool:
-    return event.ts == at if event.seq else abs(parse_rfc3339(event.ts) - recorded_ns(at)) <= SAME_NS
+    return event.ts == at if event.seq else abs(parse_rfc3339(event.ts) - recorded_ns(at)) <= SAME_EVENT_NS

@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from beam.api.asks import AskLine, decide, line_of
+from beam.api.asks import AskLine, ask_line, decide
 from beam.base.errors import BeamError, NotFoundError, UsageError
-from beam.base.steps import sleeping
+from beam.base.steps import run_async
 from beam.broker.context import RootContext
 from beam.model import events
 from beam.model.events import Event
@@ -41,12 +41,12 @@ class Deny(Struct, frozen=True, kw_only=True):
     stop: bool = False
 
 
-_LONGEST_S = 5.0  # that a decision may take on its way to the agent's holder
+_LONGEST_S = 5.0  # how long a decision may take to reach the agent's holder
 Decision = Allow | Deny | bool
 OnAsk = Callable[[AskLine], Decision | Awaitable[Decision]]
 
 
-class Deciding:
+class AskDecider:
     """Decides the asks of one message with a function, one ask after the other.
 
     The function runs in a thread of its own, so it may block. If it is a coroutine function, its coroutine runs in the
@@ -68,7 +68,7 @@ class Deciding:
         self._seen(event)
         match event:
             case events.PermissionAsked() if event.expires is not None:  # else beam decides it at once
-                task = asyncio.ensure_future(self._decide(line_of(event)))
+                task = asyncio.ensure_future(self._decide(ask_line(event)))
                 self._undecided[event.ask_id] = task
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
@@ -99,7 +99,7 @@ class Deciding:
         await self._send(ask, decision)
 
     async def _decision(self, ask: AskLine) -> Decision:
-        decided = await _in_thread(self._on_ask, ask)
+        decided = await _call_in_thread(self._on_ask, ask)
         if inspect.isawaitable(decided):
             decided = await decided
         if not isinstance(decided, (bool, Allow, Deny)):
@@ -120,17 +120,17 @@ class Deciding:
 
     async def _allow(self, ask: AskLine, allow: Allow) -> None:
         if allow.input is None:
-            await sleeping(decide(self._context, ask.id, "approve", by=self._by, always=allow.always))
+            await run_async(decide(self._context, ask.id, "approve", by=self._by, always=allow.always))
             return
         if allow.always:
             raise UsageError("a changed input is allowed once, and never always", "leave one of the two out")
         text = allow.input if isinstance(allow.input, str) else msgspec.json.encode(allow.input).decode()
-        await sleeping(decide(self._context, ask.id, "amend", by=self._by, message=text))
+        await run_async(decide(self._context, ask.id, "amend", by=self._by, message=text))
 
     async def _deny(self, ask: AskLine, deny: Deny) -> None:
         for message in dict.fromkeys((deny.message, None)):
             try:
-                await sleeping(decide(self._context, ask.id, "deny", by=self._by, message=message, stop=deny.stop))
+                await run_async(decide(self._context, ask.id, "deny", by=self._by, message=message, stop=deny.stop))
             except NotFoundError:
                 return
             except BeamError as error:
@@ -144,7 +144,7 @@ class Deciding:
         asyncio.get_running_loop().call_exception_handler({"message": what, "exception": error})
 
 
-async def _in_thread(on_ask: OnAsk, ask: AskLine) -> object:
+async def _call_in_thread(on_ask: OnAsk, ask: AskLine) -> object:
     """Call the function in a new thread and return its result. After a cancellation, nothing waits for the thread."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[object] = loop.create_future()
@@ -153,7 +153,7 @@ async def _in_thread(on_ask: OnAsk, ask: AskLine) -> object:
         try:
             decided: object = on_ask(ask)
         except BaseException as error:  # noqa: BLE001  it is raised where it is awaited
-            finish(future.set_exception, _for_a_future(error))
+            finish(future.set_exception, _future_error(error))
         else:
             finish(future.set_result, decided)
 
@@ -169,6 +169,6 @@ async def _in_thread(on_ask: OnAsk, ask: AskLine) -> object:
     return await future
 
 
-def _for_a_future(error: BaseException) -> BaseException:
+def _future_error(error: BaseException) -> BaseException:
     """Return the error; for a StopIteration, which a future can't carry, return a RuntimeError."""
     return RuntimeError("StopIteration") if isinstance(error, StopIteration) else error

@@ -12,9 +12,9 @@ from beam.broker.context import RootContext
 from beam.model.events import AnyEvent, SessionStarted, WorkTreeRecorded
 from beam.root.paths import AgentPaths
 from beam.store.reader import Reader
-from beam.turns.snapshot import Changes, WorkTree
+from beam.turns.snapshot import SnapshotChanges, WorkTree
 
-_NONE_MADE = "one is made before a turn with access above `read` of an agent CLI that works in a git work tree"
+_NO_SNAPSHOT_HINT = "one is made before a turn with access above `read` of an agent CLI that works in a git work tree"
 
 
 class WorkTreeDiff(Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class WorkTreeDiff(Struct, frozen=True, kw_only=True):
     folder: str
     turn: int | None
     ts: str
-    changes: Changes
+    changes: SnapshotChanges
 
 
 async def diff(
@@ -49,7 +49,7 @@ async def diff(
     found = _baseline(Reader(paths.journal, 0).poll(), message_id=message_id, turn=turn, session=session)
     if found is None:
         when = "in that turn" if turn is not None or message_id is not None else "for this agent"
-        raise NotFoundError(f"no snapshot of the work tree was made {when}", _NONE_MADE, subject=paths.agent)
+        raise NotFoundError(f"no snapshot of the work tree was made {when}", _NO_SNAPSHOT_HINT, subject=paths.agent)
     if found.tree is None:
         raise NotFoundError(
             f"no snapshot of the work tree was made then: {found.reason}", "git diff", subject=paths.agent
@@ -57,7 +57,7 @@ async def diff(
     if not os.path.isdir(found.folder):  # noqa: PTH112 - any text may be a path here
         raise UsageError(f"{found.folder} is gone, so nothing can be compared", subject=paths.agent)
     tree = WorkTree.of(context.home.snapshots, Path(found.folder), context.environ)
-    now = await tree.take_without_index(paths.agent)
+    now = await tree.take_with_copied_index(paths.agent)
     changes = await tree.compare(found.tree, now)
     return WorkTreeDiff(agent=paths.agent, folder=found.folder, turn=found.turn, ts=found.ts, changes=changes)
 

@@ -10,22 +10,22 @@ from msgspec import Struct
 
 from beam.agents import registry
 from beam.agents.base import Adapter
-from beam.agents.versions import broken, untested
+from beam.agents.versions import untested_note, what_is_broken
 from beam.api.find import agent_names, all_paths
 from beam.api.last_errors import last_errors
 from beam.api.root import check
-from beam.api.verify import damage
+from beam.api.verify import find_damage
 from beam.base.errors import BeamError
 from beam.broker import standing
 from beam.broker.context import RootContext
 from beam.process.environment import environment
 from beam.root import ownership
 from beam.turns.choice import face_of
-from beam.turns.confine import held_by
+from beam.turns.confine import confinement_means
 from beam.turns.installed import find_executable
 
 _DECLARED, _HERE, _MISSING = range(3)
-_FACES = ("dialogue", "exec", "terminal")  # the best first
+_MODES_BEST_FIRST = ("dialogue", "exec", "terminal")  # the best first
 _AT_ONCE = 4
 _ERRORS = 10
 
@@ -54,7 +54,7 @@ def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
     for note in check(context.home, context.environ):
         yield Check(what="root", result="note", detail=note)
     for paths in all_paths(context):
-        bad = damage(paths.journal)
+        bad = find_damage(paths.journal)
         name = f"journal {paths.agent}" + (f" (once {paths.lane})" if paths.lane else "")
         yield Check(what=name, result="bad" if bad else "ok", detail=bad[0] if bad else "whole")
     yield from _agents(context, every=every)
@@ -75,7 +75,7 @@ def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:
         looked = list(pool.map(lambda each: _ask_version(context, each), found))
     for section in (_DECLARED, _HERE, _MISSING):
         yield from (check for found, check in looked if found == section)
-    for name, why in registry.ignored():
+    for name, why in registry.ignored_entries():
         yield Check(what=f"agent {name}", result="note", detail=f"left out: {why}")
     if every:
         yield from (_ask_version(context, _find(context, name))[1] for name in unverified)
@@ -129,20 +129,20 @@ def _ask_version(context: RootContext, found: _InstalledCli | tuple[int, Check])
         return found
     adapter, executable = found.adapter, found.executable
     version = _version(executable, adapter.card.version_argv, context)
-    other = untested(version, adapter.card.versions)
-    defect = broken(version, adapter.card.broken)
+    other = untested_note(version, adapter.card.versions)
+    defect = what_is_broken(version, adapter.card.broken)
     other = "; ".join(filter(None, (other, defect and f"its protocol is broken in this version: {defect}")))
-    held = held_by(adapter.card)
+    held = confinement_means(adapter.card)
     confined = f"below full access: {held}" if held else ""
-    details = (f"{executable} {version}".rstrip(), _face(adapter), confined, other)
+    details = (f"{executable} {version}".rstrip(), _mode_text(adapter), confined, other)
     text = "; ".join(filter(None, details))
     return found.section, Check(what=found.what, result="note" if other else "ok", detail=text)
 
 
-def _face(adapter: Adapter) -> str:
+def _mode_text(adapter: Adapter) -> str:
     """Return the mode in which a turn would run, and the better modes that beam does not have for this CLI."""
     face = face_of(adapter, None)
-    better = _FACES[: _FACES.index(face)] if face in _FACES else ()
+    better = _MODES_BEST_FIRST[: _MODES_BEST_FIRST.index(face)] if face in _MODES_BEST_FIRST else ()
     better = tuple(one for one in better if one not in adapter.card.by_name)
     return f"{face} mode" + (f" (beam has no {' and no '.join(better)} mode for it)" if better else "")
 

@@ -17,7 +17,7 @@ from beam.agents.session_files import Session
 from beam.base.clock import parse_rfc3339, rfc3339
 from beam.base.errors import BeamError
 from beam.foreign import programs
-from beam.foreign.watch import Foreign, ForeignEvent
+from beam.foreign.watch import ForeignEvent, ForeignWatcher
 from beam.model.events import (
     AnyEvent,
     SessionResumed,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from beam.teams.watch import Teams
 
 _PATIENCE_S = 30.0  # how long an event that may be beam's own is held back at most
-_AFTER_NS = 5_000_000_000  # a line that a CLI writes this soon after its turn belongs to that turn
-_BEFORE_NS = 2_000_000_000
+_LATE_NS = 5_000_000_000  # a line that a CLI writes this soon after its turn belongs to that turn
+_EARLY_NS = 2_000_000_000
 
 
 class ForeignLine(Struct, frozen=True):
@@ -93,9 +93,9 @@ class OwnTurns:
         at_ns = parse_rfc3339(at)
         for turns in self._turns.values():
             for turn in turns:
-                if turn.adapter != adapter or at_ns < parse_rfc3339(turn.began) - _BEFORE_NS:
+                if turn.adapter != adapter or at_ns < parse_rfc3339(turn.began) - _EARLY_NS:
                     continue
-                if turn.ended and at_ns > parse_rfc3339(turn.ended) + _AFTER_NS:
+                if turn.ended and at_ns > parse_rfc3339(turn.ended) + _LATE_NS:
                     continue
                 if turn.sessions & ids:
                     return True
@@ -110,7 +110,7 @@ class ForeignSessions:
         since_ns = parse_rfc3339(since) if since else None
         self._own = OwnTurns()
         self._waiting: list[tuple[float, ForeignEvent]] = []
-        self._foreign = Foreign(environ, wake=teams.wake, since_ns=since_ns, running=programs.folders)
+        self._foreign = ForeignWatcher(environ, wake=teams.wake, since_ns=since_ns, running=programs.working_folders)
         self.begin, self.record_own_events = self._own.begin, self._own.record_events
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ def _line(one: ForeignEvent) -> ForeignLine:
     return ForeignLine(cast("AnyEvent", structs.replace(one.event, **changed)), session)
 
 
-# -- as they stand -----------------------------------------------------------------------------------------------------
+# -- present states ----------------------------------------------------------------------------------------------------
 
 
 class ForeignStatus(Struct, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = 
 
     found = []
     living = running_sessions(environ)
-    led = teams_led(environ) if living else {}
+    led = teams_by_lead_session(environ) if living else {}
     for one in living:
         if (one.adapter, one.session_id) in own:
             continue
@@ -204,7 +204,7 @@ def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = 
     return found
 
 
-def teams_led(environ: Mapping[str, str]) -> dict[str, str]:
+def teams_by_lead_session(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the name of the Claude team for each session that leads one, by the id of the session."""
     from beam.api.teams import TeamsHere
 

@@ -21,7 +21,7 @@ from beam.broker import launch, registry
 from beam.broker.context import RootContext
 from beam.model.state import CLOSED, DEAD, State
 from beam.process import owned
-from beam.root.paths import GONE, AgentPaths, RootPaths
+from beam.root.paths import REMOVED_PREFIX, AgentPaths, RootPaths
 from beam.store import control, lanes
 from beam.store.lock import try_lock
 from beam.store.queue import BOXES, Queue
@@ -30,32 +30,34 @@ from beam.store.thread import file_name
 
 DAY_S = 24 * 3600.0
 _IMAGE = re.compile(rb'images/([0-9a-f]{32}\.[a-z]{3,4})"')
-_LONGEST_PATH = 3000  # bytes of a path: names in the folder still make no path that is too long
+_LONGEST_PATH = 3000  # bytes of a path; with one more name, it is still not too long
 _MOMENT_S = 3600.0  # a temporary file older than this was left behind
-What = Literal["lane", "segment", "dead letter", "thread", "log", "scratch", "left behind", "recording", "snapshots"]
+RemovedKind = Literal[
+    "lane", "segment", "dead letter", "thread", "log", "scratch", "left behind", "recording", "snapshots"
+]
 
 
-class Removed(Struct, frozen=True, kw_only=True):
+class RemovedFile(Struct, frozen=True, kw_only=True):
     """A file or directory that was removed, or with `dry_run` would be removed: its path relative to the root, its kind
     (`what`), its size (bytes) and its age (seconds)."""
 
     path: str
-    what: What
+    what: RemovedKind
     bytes: int
     age_s: float
 
 
-class Collected(Struct, frozen=True, kw_only=True):
+class CollectResult(Struct, frozen=True, kw_only=True):
     """The result of `collect`: the removed files, the agents that were skipped because a process holds them, and the
     root's size afterwards (bytes)."""
 
-    removed: tuple[Removed, ...]
+    removed: tuple[RemovedFile, ...]
     held: tuple[str, ...]
     bytes: int
 
 
 class _Candidate(Struct, frozen=True):
-    found: Removed
+    found: RemovedFile
     remove: Callable[[], bool]
 
 
@@ -66,14 +68,14 @@ def collect(
     keep_bytes: int | None = None,
     dead: bool = False,
     dry_run: bool = False,
-) -> Collected:
+) -> CollectResult:
     """Remove finished files older than `older_than` seconds.
 
     With `keep_bytes`, also remove younger finished files, the oldest first, until the root has at most that size. Dead
     letters are removed only with `dead`. With `dry_run`, nothing is removed. Raises DiskError, CorruptError.
     """
     home = context.home
-    removed: list[Removed] = []
+    removed: list[RemovedFile] = []
     held: list[str] = []
     size = _size(home.root)
 
@@ -86,7 +88,7 @@ def collect(
     now = context.clock.now_ns() / 1e9
     waiting: dict[AgentPaths, list[str]] = {}
     with contextlib.ExitStack() as locks:
-        candidates = [*_of_root(home, now)]
+        candidates = [*_root_candidates(home, now)]
         for name in home.agents():
             for paths in (home.agent(name), *home.agent(name).lanes()):
                 lock = try_lock(paths.lock)
@@ -94,9 +96,9 @@ def collect(
                     held.append(_name(paths))
                     continue
                 locks.enter_context(lock)
-                waiting[paths] = _waiting(paths)
-                candidates += _of_agent(home, paths, now, dead=dead)
-        candidates += _of_threads(home, now)
+                waiting[paths] = _waiting_names(paths)
+                candidates += _agent_candidates(home, paths, now, dead=dead)
+        candidates += _thread_candidates(home, now)
         for candidate in candidates:
             if candidate.found.age_s > (_MOMENT_S if candidate.found.what == "left behind" else older_than):
                 remove_candidate(candidate)
@@ -106,15 +108,15 @@ def collect(
             if keep_bytes is not None and size > keep_bytes:
                 remove_candidate(candidate)
     for paths, before in waiting.items():
-        if not set(_waiting(paths)).issubset(before):
-            launch.ensure(context, paths)
-    return Collected(removed=tuple(removed), held=tuple(held), bytes=size)
+        if not set(_waiting_names(paths)).issubset(before):
+            launch.ensure_worker(context, paths)
+    return CollectResult(removed=tuple(removed), held=tuple(held), bytes=size)
 
 
-def _waiting(paths: AgentPaths) -> list[str]:
+def _waiting_names(paths: AgentPaths) -> list[str]:
     """Return the names of the messages and requests that wait for the agent's holder. If one was published while this
     process had the lock, its sender relies on this process to start a holder."""
-    return [*files.names(paths.queue / "new"), *control.waiting(paths.control)]
+    return [*files.names(paths.queue / "new"), *control.waiting_names(paths.control)]
 
 
 def _name(paths: AgentPaths) -> str:
@@ -124,15 +126,15 @@ def _name(paths: AgentPaths) -> str:
 def _size(path: Path) -> int:
     """Return the size of this file, or of all files below this directory, in bytes."""
     total = 0
-    with files.disk("read", path):
-        for each in _with_all_below(path):
+    with files.disk_action("read", path):
+        for each in _walk(path):
             with contextlib.suppress(FileNotFoundError):
                 found = each.lstat()
                 total += 0 if stat.S_ISDIR(found.st_mode) else found.st_size
     return total
 
 
-def _with_all_below(path: Path) -> Iterator[Path]:
+def _walk(path: Path) -> Iterator[Path]:
     """Yield the path and everything below it, except entries that other processes remove meanwhile. A directory whose
     path is nearly too long for the system is not entered, because an agent may nest directories without limit."""
     yield path
@@ -153,13 +155,13 @@ def _last_written(path: Path, now: float) -> float:
     """Return when the path, or anything below it, was last written. Return `now` if something was removed meanwhile,
     because then another process still uses the path."""
     try:
-        return max(each.lstat().st_mtime for each in _with_all_below(path))
+        return max(each.lstat().st_mtime for each in _walk(path))
     except FileNotFoundError:
         return now
 
 
 def _candidate(
-    home: RootPaths, path: Path, what: What, now: float, remove: Callable[[], bool] | None = None
+    home: RootPaths, path: Path, what: RemovedKind, now: float, remove: Callable[[], bool] | None = None
 ) -> _Candidate:
     def unlink() -> bool:
         if path.is_dir() and not path.is_symlink():
@@ -167,9 +169,9 @@ def _candidate(
         files.remove(path)
         return True
 
-    with files.disk("read", path):
+    with files.disk_action("read", path):
         newest = _last_written(path, now)
-    found = Removed(
+    found = RemovedFile(
         path=os.path.relpath(path, home.root), what=what, bytes=_size(path), age_s=round(max(0.0, now - newest), 3)
     )
     return _Candidate(found, remove or unlink)
@@ -178,12 +180,12 @@ def _candidate(
 # -- what is over ------------------------------------------------------------------------------------------------------
 
 
-def _of_root(home: RootPaths, now: float) -> Iterator[_Candidate]:
+def _root_candidates(home: RootPaths, now: float) -> Iterator[_Candidate]:
     for name in files.names(home.root):
-        if name.startswith(".") and name.endswith(".tmp") and not owned.is_alive(home.root / name):
+        if name.startswith(".") and name.endswith(".tmp") and not owned.is_owner_alive(home.root / name):
             yield _candidate(home, home.root / name, "left behind", now)
     for name in files.names(home.root / "agents"):
-        if name.startswith(GONE):
+        if name.startswith(REMOVED_PREFIX):
             path = home.root / "agents" / name
             yield _candidate(home, path, "left behind", now, partial(_remove_tree, path))
     if home.snapshots.exists():
@@ -191,11 +193,11 @@ def _of_root(home: RootPaths, now: float) -> Iterator[_Candidate]:
         yield _candidate(home, path, "snapshots", now, partial(_remove_tree, path) if path.is_dir() else None)
     log = registry.log_path(home)
     for path in (log, log.with_name(f"{log.name}.1")):
-        if path.exists() and (path != log or registry.running(home) is None):
+        if path.exists() and (path != log or registry.running_broker(home) is None):
             yield _candidate(home, path, "log", now)
 
 
-def _of_threads(home: RootPaths, now: float) -> Iterator[_Candidate]:
+def _thread_candidates(home: RootPaths, now: float) -> Iterator[_Candidate]:
     """Yield the usage files of threads that have no message left, because no agent can continue such a thread."""
     names = set(files.names(home.threads))
     if not names:
@@ -210,19 +212,19 @@ def _of_threads(home: RootPaths, now: float) -> Iterator[_Candidate]:
 def _threads_in(paths: AgentPaths) -> Iterator[str]:
     queue = Queue(paths.queue, paths.put_lock)
     for entry in (entry for box in BOXES for entry in queue.entries(box)):
-        with contextlib.suppress(FileNotFoundError, DiskError):  # it went on just now, or is no message
+        with contextlib.suppress(FileNotFoundError, DiskError):  # the file just moved, or is no message
             message = queue.read(entry)
             yield file_name(message.thread or message.id)
 
 
-def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> Iterator[_Candidate]:
+def _agent_candidates(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> Iterator[_Candidate]:
     """Yield the finished files of an agent or lane. The caller has its lock."""
     state = read_state(paths.journal)
     if paths.lane is not None and _is_over(paths, state, dead=dead):
-        what: What = "lane" if state.known else "left behind"  # no message ever arrived in that lane
+        what: RemovedKind = "lane" if state.known else "left behind"  # no message ever arrived in that lane
         yield _candidate(home, paths.dir, what, now, partial(_remove_lane, paths, dead=dead))
         return
-    if dead and not control.waiting(paths.control):
+    if dead and not control.waiting_names(paths.control):
         for name in files.names(paths.queue / "dead"):
             yield _candidate(home, paths.queue / "dead" / name, "dead letter", now)
     age, named_in = float("inf"), _images_by_segment(paths)
@@ -232,7 +234,7 @@ def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> 
         size, remove = segment.found.bytes, segment.remove
         if images := [paths.images / image for image, last in named_in.items() if last == name]:
             size += sum(map(_size, images))
-            remove = partial(_remove_with, (paths.journal / name, *images))
+            remove = partial(_remove_in_order, (paths.journal / name, *images))
         yield _Candidate(structs.replace(segment.found, age_s=age, bytes=size), remove)
     for name, last in named_in.items():
         if not last:
@@ -245,7 +247,7 @@ def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> 
         for name in files.names(home.turns_of(paths)):
             path = home.turns_of(paths) / name
             yield _candidate(home, path, "scratch", now, partial(_remove_tree, path))
-    yield from _left_behind(home, paths, now)
+    yield from _temporary_file_candidates(home, paths, now)
 
 
 def _images_by_segment(paths: AgentPaths) -> dict[str, str]:
@@ -254,7 +256,7 @@ def _images_by_segment(paths: AgentPaths) -> dict[str, str]:
     found = dict.fromkeys((name for name in files.names(paths.images) if not name.startswith(".")), "")
     for segment in segments(paths.journal) if found else ():
         rest = b""
-        for data in files.pieces(paths.journal / segment):
+        for data in files.read_pieces(paths.journal / segment):
             *_, rest = (text := rest + data).rpartition(b"\n")
             for image in _IMAGE.findall(text):
                 name = image.decode()
@@ -263,7 +265,7 @@ def _images_by_segment(paths: AgentPaths) -> dict[str, str]:
     return found
 
 
-def _remove_with(paths: tuple[Path, ...]) -> bool:
+def _remove_in_order(paths: tuple[Path, ...]) -> bool:
     """Remove these paths in order: first a journal segment, then its images. So no segment ever names an image that is
     gone."""
     for path in paths:
@@ -271,7 +273,7 @@ def _remove_with(paths: tuple[Path, ...]) -> bool:
     return True
 
 
-def _left_behind(home: RootPaths, paths: AgentPaths, now: float) -> Iterator[_Candidate]:
+def _temporary_file_candidates(home: RootPaths, paths: AgentPaths, now: float) -> Iterator[_Candidate]:
     """Yield temporary files, which remain if their writer died. `collect` removes such a file after an hour, because a
     living writer publishes its file sooner."""
     for folder in (paths.dir, paths.journal, paths.images):
@@ -283,11 +285,11 @@ def _left_behind(home: RootPaths, paths: AgentPaths, now: float) -> Iterator[_Ca
     for folder in (paths.queue / "tmp", paths.control / "tmp"):
         for name in files.names(folder):
             yield _candidate(home, folder / name, "left behind", now)
-    for name in files.names(lanes.folder(paths)) if paths.lane is None else ():
+    for name in files.names(lanes.index_folder(paths)) if paths.lane is None else ():
         if not (paths.dir / "once" / name).is_dir():
-            yield _candidate(home, lanes.folder(paths) / name, "left behind", now)
+            yield _candidate(home, lanes.index_folder(paths) / name, "left behind", now)
     for name in files.names(paths.dir / "once") if paths.lane is None else ():
-        if name.startswith(GONE):
+        if name.startswith(REMOVED_PREFIX):
             path = paths.dir / "once" / name
             yield _candidate(home, path, "left behind", now, partial(_remove_tree, path))
 
@@ -299,7 +301,7 @@ def _is_over(paths: AgentPaths, state: State, *, dead: bool) -> bool:
     return (
         state.is_over()
         and not any(files.names(paths.queue / box) for box in (*boxes, "tmp"))
-        and not control.waiting(paths.control)
+        and not control.waiting_names(paths.control)
     )
 
 
@@ -326,7 +328,7 @@ def _old_segments(paths: AgentPaths, state: State) -> list[str]:
 
 
 def _remove_tree(path: Path) -> bool:
-    with files.disk("remove", path):
+    with files.disk_action("remove", path):
         remove_tree(path)
     return True
 
@@ -334,7 +336,7 @@ def _remove_tree(path: Path) -> bool:
 def _remove_lane(paths: AgentPaths, *, dead: bool) -> bool:
     """Move the lane away so that nobody can publish into it, check it once more, and remove it. If it is needed after
     all, move it back and return False."""
-    away = paths.dir.with_name(f"{GONE}{paths.lane}")
+    away = paths.dir.with_name(f"{REMOVED_PREFIX}{paths.lane}")
     files.move(paths.dir, away)
     moved = AgentPaths(paths.agent, away, paths.lane)
     try:
@@ -344,5 +346,5 @@ def _remove_lane(paths: AgentPaths, *, dead: bool) -> bool:
     if not is_over:
         files.move(away, paths.dir)
         return False
-    (lanes.folder(paths) / paths.dir.name).unlink(missing_ok=True)
+    (lanes.index_folder(paths) / paths.dir.name).unlink(missing_ok=True)
     return _remove_tree(away)

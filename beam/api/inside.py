@@ -25,7 +25,7 @@ from beam.base.errors import (
     UnsupportedError,
     UsageError,
 )
-from beam.base.steps import Steps, sleeping
+from beam.base.steps import Steps, run_async
 from beam.broker.compose import check_replies, check_text, deadline_at, replace_surrogates
 from beam.model.limits import Limits
 from beam.model.message import NAME, Message, Options, Payload, check_name, new_id
@@ -40,7 +40,7 @@ _DEEPEST = 10_000  # ancestors: an agent could put many processes between itself
 _MARKER = b"BEAM_TURN_"
 
 
-class TurnAround(Struct, frozen=True):
+class CallerTurn(Struct, frozen=True):
     """The turn that the calling process belongs to: its agent, and the directory of its outbox (`folder`)."""
 
     agent: str
@@ -89,7 +89,7 @@ class TurnAround(Struct, frozen=True):
 
     def put(self, message: Message, clock: Clock) -> Steps[str]:
         """Send a message without waiting for its answer. Return the id that the message got."""
-        answer = yield from self._ask(_send(message, clock, wait=False), clock)
+        answer = yield from self._ask(_send_request(message, clock, wait=False), clock)
         return answer.accepted or message.id
 
     async def deliver(self, message: Message, clock: Clock) -> Outcome:
@@ -97,15 +97,15 @@ class TurnAround(Struct, frozen=True):
         waits."""
         import asyncio
 
-        from beam.turns.signals import stopping
+        from beam.turns.signals import stop_on_signals
         from beam.turns.stop import Stop
 
         stop = Stop()
         name, outcome = _name(), None
-        with stopping(stop, by=f"{self.agent} (signal)") as came:
-            await sleeping(self._ask(_send(message, clock, wait=True), clock, name=name))
+        with stop_on_signals(stop, by=f"{self.agent} (signal)") as came:
+            await run_async(self._ask(_send_request(message, clock, wait=True), clock, name=name))
             while True:
-                answer = outbox.answer_to(self.folder, name)
+                answer = outbox.read_answer(self.folder, name)
                 if answer is not None and answer.outcome is not None:
                     outcome = answer.outcome
                     break
@@ -123,12 +123,12 @@ class TurnAround(Struct, frozen=True):
         import asyncio
 
         try:
-            await sleeping(self._ask(Request(verb="interrupt", target=message_id), clock))
+            await run_async(self._ask(Request(verb="interrupt", target=message_id), clock))
         except BeamError:
             return None
         until = clock.monotonic() + _PATIENCE_S / 3
         while clock.monotonic() < until:
-            answer = outbox.answer_to(self.folder, name)
+            answer = outbox.read_answer(self.folder, name)
             if answer is not None and answer.outcome is not None:
                 return answer.outcome
             await asyncio.sleep(_POLL_S)
@@ -174,7 +174,7 @@ class TurnAround(Struct, frozen=True):
             ) from error
         until = clock.monotonic() + _PATIENCE_S
         while True:
-            answer = outbox.answer_to(self.folder, name)
+            answer = outbox.read_answer(self.folder, name)
             if answer is not None:
                 _raise_refusal(answer)
                 return answer
@@ -187,25 +187,25 @@ class TurnAround(Struct, frozen=True):
             yield _POLL_S
 
 
-def turn_around(environ: Mapping[str, str]) -> TurnAround | None:
+def caller_turn(environ: Mapping[str, str]) -> CallerTurn | None:
     """Return the turn that the calling process belongs to; None if a person started the process."""
-    given = _guard_above() or environ
+    given = _guard_environment() or environ
     agent, folder = given.get("BEAM_AGENT", ""), given.get("BEAM_OUTBOX", "")
     if not NAME.match(agent) or not folder.startswith("/"):
         return None
-    return TurnAround(agent, Path(folder))
+    return CallerTurn(agent, Path(folder))
 
 
-def _guard_above() -> dict[str, str] | None:
+def _guard_environment() -> dict[str, str] | None:
     """Return the environment of the turn's guard, which is an ancestor of this process; None if no guard is visible."""
-    for words in table.environments_above(_DEEPEST):
+    for words in table.ancestor_environments(_DEEPEST):
         if any(word.startswith(_MARKER) and word.endswith(b"=" + table.GUARD_VALUE) for word in words):
             pairs = (os.fsdecode(word).partition("=") for word in words)
             return {name: value for name, _, value in pairs}
     return None
 
 
-def _send(message: Message, clock: Clock, *, wait: bool) -> Request:
+def _send_request(message: Message, clock: Clock, *, wait: bool) -> Request:
     from beam.base.clock import parse_rfc3339
 
     left = None if message.deadline is None else (parse_rfc3339(message.deadline) - clock.now_ns()) / 1e9

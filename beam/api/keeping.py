@@ -12,20 +12,20 @@ import threading
 
 from beam.broker import launch
 from beam.broker.context import RootContext
-from beam.broker.holding import Holder, leave_to_its_sender
+from beam.broker.holding import Holder, wait_for_sender
 from beam.broker.lease import AgentLease
 from beam.process import tree
 from beam.root.paths import AgentPaths
 from beam.turns.stop import Stop
 
 
-class Keeping:
+class AgentKeeper:
     """Holds agents in the background of this process. Usable from any thread and event loop."""
 
     def __init__(self, context: RootContext) -> None:
         self._context = context
         self._loop = asyncio.new_event_loop()
-        self._held: set[str] = set()  # these three are touched in the loop alone
+        self._held: set[str] = set()  # these three are used only in the loop's thread
         self._tasks: set[asyncio.Task[None]] = set()
         self._stops: set[Stop] = set()
         self._thread = threading.Thread(target=self._run, name="beam keeps", daemon=True)
@@ -76,10 +76,10 @@ class Keeping:
             self._held.discard(agent)
             waits = lease.hand_over(start_worker=not is_left)
         if is_left and waits:
-            await leave_to_its_sender(lease.log.paths)
-            launch.ensure(self._context, lease.log.paths)
+            await wait_for_sender(lease.log.paths)
+            launch.ensure_worker(self._context, lease.log.paths)
 
     async def _end(self) -> None:
         for stop in self._stops:
-            stop.ask("interrupted", by="the end of its program's part")
+            stop.request("interrupted", by="the end of its program's part")
         await asyncio.gather(*self._tasks)

@@ -14,8 +14,8 @@ from beam.model.outcome import Outcome
 from beam.root.paths import AgentPaths
 from beam.store.segment import Segment, segments
 
-_SEGMENTS = 2  # of each journal, the newest: nobody waits for megabytes to be read
-_SHOWN = 200  # characters of a reason
+_SEGMENTS = 2  # the newest of each journal; reading more would take too long
+_LONGEST_REASON = 200  # characters of a reason
 
 
 class LastError(Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class LastError(Struct, frozen=True, kw_only=True):
         outcome = self.outcome
         status = f"{outcome.status} ({outcome.class_})" if outcome.class_ else str(outcome.status)
         reason = " ".join((outcome.reason or "").split())
-        short = reason if len(reason) <= _SHOWN else f"{reason[: _SHOWN - 1]}…"
+        short = reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
         detail = f": {short}" if short else ""
         return f"{self.at[:10]} {self.at[11:19]} UTC {status}{detail} [{outcome.message_id}]"
 
@@ -53,7 +53,7 @@ def _errors(paths: AgentPaths) -> Iterator[LastError]:
                 if isinstance(event, events.TurnFinished):
                     finished.add(attempt)
                 elif not isinstance(event, events.MessageDead) or attempt in finished:
-                    continue  # that a turn's message was given up says less than the turn's own outcome
+                    continue  # the outcome of the turn itself says more
                 outcome = events.outcome_of(event)
                 if outcome.exit_code:
                     yield LastError(at=event.ts, outcome=outcome)

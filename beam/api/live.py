@@ -9,13 +9,13 @@ import msgspec
 
 from beam.base.errors import BeamError, NotFoundError, UnsupportedError
 from beam.base.steps import Steps
-from beam.broker.calls import STEER_S
+from beam.broker.calls import STEER_TIMEOUT_S
 from beam.broker.context import RootContext
-from beam.broker.requests import answer, request
+from beam.broker.requests import request, request_answer
 from beam.model.state import State
 from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
-from beam.turns.calls import LIMIT_S
+from beam.turns.calls import CALL_TIMEOUT_S
 
 QUESTIONS = ("account", "models", "modes", "commands", "mcp", "context")
 _MARGIN_S = 5.0  # for the holder to say that the process did not answer
@@ -36,7 +36,7 @@ def steer(context: RootContext, paths: AgentPaths, text: str, *, by: str) -> Ste
             subject=paths.agent,
         )
     _check_via(paths, turn.via, "turn")
-    yield from request(context, paths, "steer", turn.message_id, by=by, text=text, timeout=STEER_S + _MARGIN_S)
+    yield from request(context, paths, "steer", turn.message_id, by=by, text=text, timeout=STEER_TIMEOUT_S + _MARGIN_S)
     return f"the agent has read the text in the turn of {turn.message_id}"
 
 
@@ -55,29 +55,31 @@ def set_live(
     Raises NotFoundError if there is no process, UnsupportedError if the process can't change the setting.
     """
     _check_live(paths)
-    text, timeout = f"{name}={value}", LIMIT_S + _MARGIN_S
+    text, timeout = f"{name}={value}", CALL_TIMEOUT_S + _MARGIN_S
     return (yield from request(context, paths, "set", by=by, text=text, always=is_declared, timeout=timeout))
 
 
-def act(context: RootContext, paths: AgentPaths, name: str, given: Mapping[str, object], *, by: str) -> Steps[object]:
+def run_action(
+    context: RootContext, paths: AgentPaths, name: str, given: Mapping[str, object], *, by: str
+) -> Steps[object]:
     """Make the agent's process carry out an action that is not a turn. Return the process's answer.
 
     Raises NotFoundError if there is no process, UnsupportedError if it does not support the action.
     """
     _check_live(paths)
-    text, timeout = msgspec.json.encode({"name": name, "given": given}).decode(), LIMIT_S + _MARGIN_S
-    done = yield from answer(context, paths, "act", by=by, text=text, timeout=timeout)
+    text, timeout = msgspec.json.encode({"name": name, "given": given}).decode(), CALL_TIMEOUT_S + _MARGIN_S
+    done = yield from request_answer(context, paths, "act", by=by, text=text, timeout=timeout)
     return msgspec.json.decode(done.result)
 
 
-def ask_one(context: RootContext, paths: AgentPaths, question: str, *, by: str) -> Steps[object]:
-    """Ask the agent's process one question and return its answer. Raises the same errors as `act`."""
+def ask_question(context: RootContext, paths: AgentPaths, question: str, *, by: str) -> Steps[object]:
+    """Ask the agent's process one question and return its answer. Raises the same errors as `run_action`."""
     _check_live(paths)
-    done = yield from answer(context, paths, "query", by=by, text=question, timeout=LIMIT_S + _MARGIN_S)
+    done = yield from request_answer(context, paths, "query", by=by, text=question, timeout=CALL_TIMEOUT_S + _MARGIN_S)
     return msgspec.json.decode(done.result)
 
 
-def ask(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[dict[str, object]]:
+def ask_all(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[dict[str, object]]:
     """Ask the agent's process every question in `QUESTIONS`. Return the answers by question, without questions that the
     process can't answer.
 
@@ -87,7 +89,9 @@ def ask(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[dict[str, 
     answers: dict[str, object] = {}
     for question in QUESTIONS:
         try:
-            done = yield from answer(context, paths, "query", by=by, text=question, timeout=LIMIT_S + _MARGIN_S)
+            done = yield from request_answer(
+                context, paths, "query", by=by, text=question, timeout=CALL_TIMEOUT_S + _MARGIN_S
+            )
         except BeamError as error:
             if error.kind not in (UnsupportedError.kind, BeamError.kind):
                 raise

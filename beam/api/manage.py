@@ -19,14 +19,14 @@ from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedErro
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
 from beam.config import fields, file, source
-from beam.config.fields import ENV
+from beam.config.fields import ENV_PREFIX
 from beam.config.resolve import AGENT_JSON, encode_agent_json, parse_agent_json
 from beam.model.message import base_of, check_name
 from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
-from beam.model.state import REMOVED
+from beam.model.state import REMOVED_CODE
 from beam.root import discovery
-from beam.root.paths import GONE, AgentPaths
+from beam.root.paths import REMOVED_PREFIX, AgentPaths
 from beam.store.lock import Lock, try_lock
 from beam.trust import ledger
 
@@ -34,35 +34,35 @@ if TYPE_CHECKING:
     from beam.broker.lease import AgentLease
     from beam.model.events import SessionImported
 
-Taken = TypeVar("Taken")
+Acquired = TypeVar("Acquired")
 _COMMAND_LINE = source.Source("the command line")
-_MOMENT_S = 1.0
-_LOOK_S = 0.02
+_LOCK_TIMEOUT_S = 1.0
+_LOCK_RETRY_S = 0.02
 
 
-def add(context: RootContext, name: str, settings: AgentSettings, *, by: str = "human") -> Path:
+def add_agent(context: RootContext, name: str, settings: AgentSettings, *, by: str = "human") -> Path:
     """Write the agent.json of a new agent and return its path."""
     paths = context.agent_paths(check_name(name))
     if (paths.dir / AGENT_JSON).exists():
         raise UsageError(
             f"agent {name} is already declared", f"beam agent set {name} …, or beam agent rm {name}", subject=name
         )
-    path = _write(context, paths, settings)
-    settings_events.tell(context, paths, settings_events.differences(AgentSettings(), settings), by=by)
+    path = _write_agent_json(context, paths, settings)
+    settings_events.record_changes(context, paths, settings_events.differences(AgentSettings(), settings), by=by)
     return path
 
 
-def change(context: RootContext, name: str, changes: Mapping[str, str | None], *, by: str = "human") -> Path:
+def change_agent(context: RootContext, name: str, changes: Mapping[str, str | None], *, by: str = "human") -> Path:
     """Change an agent's agent.json and return its path. `changes` has the new values by key; None resets a setting. An
     agent that is declared in beam.yaml, or is only the name of an adapter, gets an agent.json."""
     settings = own_settings(context, check_name(name))
     plain = {field: getattr(settings, field) for field in settings.__struct_fields__}
     default = AgentSettings()
     for key, value in changes.items():
-        if key.startswith(ENV):
-            plain["env"] = {**plain["env"], key.removeprefix(ENV): value or ""}
+        if key.startswith(ENV_PREFIX):
+            plain["env"] = {**plain["env"], key.removeprefix(ENV_PREFIX): value or ""}
             if value is None:
-                del plain["env"][key.removeprefix(ENV)]
+                del plain["env"][key.removeprefix(ENV_PREFIX)]
             fields.settings_fields({"env": plain["env"]}, (), _COMMAND_LINE)
         else:
             plain[key] = getattr(default, key, None) if value is None else settings_of_flags({key: value})[key]
@@ -84,8 +84,8 @@ def write_settings(
     """Write an agent's agent.json and return its path. Record in the agent's journal which settings changed, and in the
     trust store that beam wrote the file."""
     paths = context.agent_paths(name)
-    path = _write(context, paths, after)
-    settings_events.tell(context, paths, settings_events.differences(before, after), by=by)
+    path = _write_agent_json(context, paths, after)
+    settings_events.record_changes(context, paths, settings_events.differences(before, after), by=by)
     return path
 
 
@@ -94,9 +94,9 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
 
     Return what was done, as text. Raises UsageError for an invalid session, and if an agent of that name exists.
     """
-    from beam.api.sessions import begin_in, parsed_session
+    from beam.api.sessions import begin_in_session, parse_session
 
-    adapter, session_id = parsed_session(session)
+    adapter, session_id = parse_session(session)
     if settings.adapter not in ("", adapter):
         raise UsageError(f"the session is one of {adapter}, not of {settings.adapter}", "leave the adapter out")
     check_name(name)
@@ -105,27 +105,27 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
             raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
         settings = msgspec.structs.replace(settings, adapter=adapter)
     env = settings.env if "@" not in name else {**context.config.resolve(name).settings.env, **settings.env}
-    imported = begin_in(context, name, adapter, session_id, by=by, env=env)
+    imported = begin_in_session(context, name, adapter, session_id, by=by, env=env)
     if settings != AgentSettings():
-        _write(context, context.agent_paths(name), settings)
-    return f"the first turn of {name} continues in session {session_id} of {adapter}; {_history_of(imported, name)}"
+        _write_agent_json(context, context.agent_paths(name), settings)
+    return f"the first turn of {name} continues in session {session_id} of {adapter}; {_history_text(imported, name)}"
 
 
-def _history_of(imported: SessionImported, name: str) -> str:
+def _history_text(imported: SessionImported, name: str) -> str:
     if imported.left_out is None:
         return f"no files of it were found, so beam log {name} begins here"
     cut = f", without {imported.left_out} earlier ones" if imported.left_out else ""
     return f"{imported.events} events of it are in the journal{cut}: beam log {name}"
 
 
-def fork(context: RootContext, name: str, new: str, *, by: str, at: str | None = None) -> str:
+def fork_agent(context: RootContext, name: str, new: str, *, by: str, at: str | None = None) -> str:
     """Declare `new` with the settings of `name`; its first turn continues in a copy of that agent's session.
 
     The copy ends after the turn or message `at`; with None, it is complete. Return the session's id. Raises
     NotFoundError if the agent has no session, UnsupportedError if its CLI can't copy a session, UntrustedError if its
     settings need a trusted folder, UsageError if `new` exists already.
     """
-    from beam.api.rewind import point_of
+    from beam.api.rewind import last_message_id
     from beam.broker import standing
     from beam.model import events
     from beam.store.journal import Journal
@@ -147,7 +147,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str, at: str | None =
     source = state.session or state.fork
     if source is None or source.adapter != settings.adapter:
         raise NotFoundError(f"{name} has no session yet", f"beam send {name} … starts one", subject=name)
-    upto = None if at is None else point_of(context.agent_paths(name), source.session_id, at, settings.adapter)
+    upto = None if at is None else last_message_id(context.agent_paths(name), source.session_id, at, settings.adapter)
     face_of(registry.adapter(settings.adapter), None)
     before = read_state(paths.journal)
     if new in context.config.names() or before.turn or before.known:
@@ -166,14 +166,14 @@ def fork(context: RootContext, name: str, new: str, *, by: str, at: str | None =
             journal.append(body, sync=True)
         finally:
             journal.close()
-        _write(context, paths, settings)
+        _write_agent_json(context, paths, settings)
     return source.session_id
 
 
-def _write(context: RootContext, paths: AgentPaths, settings: AgentSettings) -> Path:
+def _write_agent_json(context: RootContext, paths: AgentPaths, settings: AgentSettings) -> Path:
     is_new = not paths.dir.exists()
     discovery.create(context.home, paths)
-    discovery.remember(context.home, context.environ)
+    discovery.remember_root(context.home, context.environ)
     data = encode_agent_json(settings)
     path = paths.dir / AGENT_JSON
     before = file.read_bytes(path)
@@ -188,7 +188,7 @@ def _write(context: RootContext, paths: AgentPaths, settings: AgentSettings) -> 
         if is_new:
             _remove_empty(paths.dir)
         raise
-    ledger.remember(path, hashlib.sha256(data).hexdigest(), context.environ)
+    ledger.remember_file(path, hashlib.sha256(data).hexdigest(), context.environ)
     return path
 
 
@@ -199,7 +199,7 @@ def _remove_empty(folder: Path) -> None:
             each.rmdir()
 
 
-def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -> str:
+def remove_agent(context: RootContext, name: str, *, purge: bool, by: str = "human") -> str:
     """Remove the agent.json, and with `purge` all of the agent's files. Return what was done, as text.
 
     With `purge`, senders that wait for an answer get a failure. Raises NotFoundError if there is nothing to remove,
@@ -215,28 +215,29 @@ def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -
         raise NotFoundError(f"{name} was not added by `beam agent add`, so it can't be removed", hint, subject=name)
     if not purge:
         data = file.read_bytes(path)
-        with _locked(paths):
+        with _lock_or_raise(paths):
             files.remove(path)
         with contextlib.suppress(BeamError):  # a broken file is gone all the same
             before = parse_agent_json(data or b"{}", path)
-            settings_events.tell(context, paths, settings_events.differences(before, AgentSettings()), by=by)
-        return f"{name} is not declared any more; its queue and journal stay in {paths.dir}{_stay(context, name)}"
+            settings_events.record_changes(context, paths, settings_events.differences(before, AgentSettings()), by=by)
+        sessions = _remaining_sessions_text(context, name)
+        return f"{name} is not declared any more; its queue and journal stay in {paths.dir}{sessions}"
     with contextlib.ExitStack() as held:
-        leases = [_lease_of(context, each, held) for each in (paths, *paths.lanes())]
-        waited = sum(_give_up_all(lease) for lease in leases if lease is not None)
-        away = paths.dir.with_name(f"{GONE}{name}")
-        with files.disk("remove", paths.dir):
+        leases = [_acquire_lease(context, each, held) for each in (paths, *paths.lanes())]
+        waited = sum(_give_up_messages(lease) for lease in leases if lease is not None)
+        away = paths.dir.with_name(f"{REMOVED_PREFIX}{name}")
+        with files.disk_action("remove", paths.dir):
             remove_tree(away, ignore_errors=True)  # left by a purge that was killed
-            paths.dir.rename(away)  # a sender finds no queue meanwhile, and not half of one
+            paths.dir.rename(away)  # so that a sender finds no queue, rather than half of one
             remove_tree(away)
         for turns in (context.home.turns_of(paths), *context.home.turns.glob(f"{name}.*")):
             remove_tree(turns, ignore_errors=True)
-        files.remove(context.home.search)  # it has texts of these journals
+        files.remove(context.home.search)  # the search index has texts of these journals
     waiting_note = f"; {waited} waited, and senders that wait for an answer are told" if waited else ""
-    return f"{name} and all its messages and events are gone{waiting_note}{_stay(context, name)}"
+    return f"{name} and all its messages and events are gone{waiting_note}{_remaining_sessions_text(context, name)}"
 
 
-def _stay(context: RootContext, name: str) -> str:
+def _remaining_sessions_text(context: RootContext, name: str) -> str:
     beside = [other for other in context.home.agents() if other != name and base_of(other) == name]
     if not beside:
         return ""
@@ -244,7 +245,7 @@ def _stay(context: RootContext, name: str) -> str:
     return f"; its sessions stay{settings}: {', '.join(beside)} (beam agent rm --purge)"
 
 
-def _lease_of(context: RootContext, paths: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
+def _acquire_lease(context: RootContext, paths: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
     """Acquire the agent's lease until the exit stack `held` is closed. Return None if the files are too damaged for a
     lease; in that case only the agent's lock is acquired."""
     from beam.broker.lease import AgentLease
@@ -252,7 +253,7 @@ def _lease_of(context: RootContext, paths: AgentPaths, held: contextlib.ExitStac
     try:
         lease = _wait_for_lock(lambda: AgentLease.acquire(context, paths))
     except DiskError:
-        held.enter_context(_locked(paths))
+        held.enter_context(_lock_or_raise(paths))
         return None
     if lease is None:
         raise _in_turn_error(paths)
@@ -260,21 +261,21 @@ def _lease_of(context: RootContext, paths: AgentPaths, held: contextlib.ExitStac
     return lease
 
 
-def _locked(paths: AgentPaths) -> Lock:
+def _lock_or_raise(paths: AgentPaths) -> Lock:
     lock = try_lock(paths.lock)
     if lock is None:
         raise _in_turn_error(paths)
     return lock
 
 
-def lock_of(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[Lock]:
+def acquire_agent_lock(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[Lock]:
     """Acquire the agent's lock; if a broker holds it, ask the broker to release it. Raises UnfinishedError while a turn
     holds the lock."""
-    from beam.broker.registry import running
+    from beam.broker.registry import running_broker
     from beam.broker.requests import request
 
     lock = try_lock(paths.lock)
-    if lock is None and running(context.home) is not None and paths.dir.is_dir():
+    if lock is None and running_broker(context.home) is not None and paths.dir.is_dir():
         yield from request(context, paths, "release", by=by)
     lock = lock or _wait_for_lock(lambda: try_lock(paths.lock))
     if lock is None:
@@ -288,13 +289,13 @@ def vouched_digest(context: RootContext, paths: AgentPaths, data: bytes) -> str 
     return digest if ledger.is_remembered(paths.dir / AGENT_JSON, digest, context.environ) else None
 
 
-def _wait_for_lock(acquire: Callable[[], Taken | None]) -> Taken | None:
+def _wait_for_lock(acquire: Callable[[], Acquired | None]) -> Acquired | None:
     """Acquire a lock or lease by calling `acquire`. If another process has it, repeat for one second, because some
     processes hold a lock only briefly, such as a waiting sender that checks the queue. Return None if that does not
     help."""
-    until = time.monotonic() + _MOMENT_S
+    until = time.monotonic() + _LOCK_TIMEOUT_S
     while (taken := acquire()) is None and time.monotonic() < until:
-        time.sleep(_LOOK_S)
+        time.sleep(_LOCK_RETRY_S)
     return taken
 
 
@@ -302,7 +303,7 @@ def _in_turn_error(paths: AgentPaths) -> UnfinishedError:
     return UnfinishedError(f"{paths.agent} is in a turn", "wait for it, or interrupt it", subject=paths.agent)
 
 
-def _give_up_all(lease: AgentLease) -> int:
+def _give_up_messages(lease: AgentLease) -> int:
     """Move all waiting messages to the dead letters, so that waiting senders get a reply. Return the number of
     messages.
 
@@ -313,15 +314,15 @@ def _give_up_all(lease: AgentLease) -> int:
 
     log = lease.log
     name = log.paths.agent
-    if any(log.queue.first(box) for box in ("cur", "new")):  # who waits until it is idle is told why nothing waits
-        log.record(events.Notice(code=REMOVED, text=f"{name} is removed with all its messages"))
+    if any(log.queue.first(box) for box in ("cur", "new")):  # for those who wait until the agent is idle
+        log.record(events.Notice(code=REMOVED_CODE, text=f"{name} is removed with all its messages"))
     count = 0
     for box in ("cur", "new"):
         for entry in log.queue.entries(box):
             count += 1
             with contextlib.suppress(BeamError):
                 message = lease.waiting.read(entry)
-                if box == "cur" and log.is_lent():
+                if box == "cur" and log.has_lent_message():
                     lease.waiting.take_back(entry, "removal of its mailbox")
                 elif message is not None:
                     closing.dead_letter(
@@ -336,7 +337,7 @@ def _give_up_all(lease: AgentLease) -> int:
     return count
 
 
-def unblock(context: RootContext, name: str) -> str:
+def unblock_agent(context: RootContext, name: str) -> str:
     """Record a person's statement that no process of the agent's last turn is left.
 
     Return what was done, as text. Raises UsageError if the agent is not blocked, UnfinishedError while a process holds
@@ -351,7 +352,7 @@ def unblock(context: RootContext, name: str) -> str:
     turn = state.open_turn or state.kept
     if state.blocked is None or turn is None:
         raise UsageError(f"{name} is not blocked", "beam status", subject=name)
-    with _locked(paths):
+    with _lock_or_raise(paths):
         journal = Journal.open(paths.journal, name, context.clock, context.config.limits)
         try:
             text = f"a person said that no process of turn {turn.turn} is left"

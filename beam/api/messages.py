@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from beam.api.find import BOXES, all_paths, queue_of
-from beam.api.turns_now import is_run
+from beam.api.turns_now import is_worked_on
 from beam.base.errors import DiskError, NotFoundError
 from beam.broker.context import RootContext
 from beam.broker.follow import outcome_in
@@ -35,7 +35,7 @@ class QueueItem(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Pending(Struct, frozen=True, kw_only=True):
+class PendingMessage(Struct, frozen=True, kw_only=True):
     """The state of a message that has no outcome yet, as `beam show` prints it. `position` is the number of messages
     that wait before it."""
 
@@ -49,7 +49,7 @@ class Pending(Struct, frozen=True, kw_only=True):
 
 
 def _box(entry: Entry, paths: AgentPaths, state: State) -> Literal["waiting", "running", "died", "dead"]:
-    return "died" if entry.box == "cur" and not is_run(paths, state) else BOXES[entry.box]
+    return "died" if entry.box == "cur" and not is_worked_on(paths, state) else BOXES[entry.box]
 
 
 def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
@@ -82,7 +82,7 @@ def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
                 )
 
 
-def find_outcome(paths: AgentPaths, message_id: str) -> Outcome | Pending:
+def find_outcome(paths: AgentPaths, message_id: str) -> Outcome | PendingMessage:
     """Return the message's outcome, or its state so far. The queue and the journal are read twice, because the message
     may move between the two reads. Raises NotFoundError if it is in neither."""
     for _ in range(2):
@@ -95,20 +95,20 @@ def find_outcome(paths: AgentPaths, message_id: str) -> Outcome | Pending:
     raise NotFoundError(f"{message_id} is not in the queue and has no outcome", "", subject=message_id)
 
 
-def _pending(paths: AgentPaths, message_id: str) -> Pending:
+def _pending(paths: AgentPaths, message_id: str) -> PendingMessage:
     queue = queue_of(paths)
     entry = queue.find(message_id)
     attempt, text, box, ahead = 1, "", "cur", 0
     if entry is not None:
         box = entry.box
-        ahead = queue.ahead(entry)
+        ahead = queue.count_ahead(entry)
         try:
             message = queue.read(entry)
             attempt, text = message.attempt, message.text
         except (FileNotFoundError, DiskError):
             box = "cur"
-    has_died = box != "new" and not is_run(paths, read_state(paths.journal))
-    return Pending(
+    has_died = box != "new" and not is_worked_on(paths, read_state(paths.journal))
+    return PendingMessage(
         message_id=message_id,
         agent=paths.agent,
         status="waiting" if box == "new" else "died" if has_died else "running",

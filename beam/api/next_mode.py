@@ -12,9 +12,9 @@ from beam.api.status import AgentStatus
 from beam.base.errors import BeamError
 from beam.broker import registry
 from beam.broker.context import RootContext
-from beam.config.resolve import Resolved
+from beam.config.resolve import ResolvedAgent
 from beam.model.message import Access, Options
-from beam.turns.choice import ASKS, KEPT, NOT_KEPT, why_not_kept
+from beam.turns.choice import REASON_ASKS, REASON_KEPT, REASON_NOT_KEPT, why_protocol_not_chosen
 
 
 class NextMode(Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class NextMode(Struct, frozen=True, kw_only=True):
     why: str | None = None
 
 
-def next_mode(context: RootContext, resolved: Resolved, adapter: Adapter, status: AgentStatus) -> NextMode:
+def next_mode(context: RootContext, resolved: ResolvedAgent, adapter: Adapter, status: AgentStatus) -> NextMode:
     """Return the mode in which the agent's next message would run if it had no options."""
     from beam.turns.choice import face_of
 
@@ -38,15 +38,17 @@ def next_mode(context: RootContext, resolved: Resolved, adapter: Adapter, status
     if not ("dialogue" in faces and "exec" in faces):
         return NextMode(face=face)
     if face == "dialogue":
-        return NextMode(face=face, why=ASKS)
-    if status.kept is None and registry.running(context.home) is None:
-        return NextMode(face=face, why=NOT_KEPT)
-    why = _unfit(context, resolved.name, adapter) or why_not_kept(adapter, Options(), settings, access)
-    return NextMode(face=face if why else "dialogue", why=why or KEPT)
+        return NextMode(face=face, why=REASON_ASKS)
+    if status.kept is None and registry.running_broker(context.home) is None:
+        return NextMode(face=face, why=REASON_NOT_KEPT)
+    why = _unfit_reason(context, resolved.name, adapter) or why_protocol_not_chosen(
+        adapter, Options(), settings, access
+    )
+    return NextMode(face=face if why else "dialogue", why=why or REASON_KEPT)
 
 
-def _unfit(context: RootContext, agent: str, adapter: Adapter) -> str:
-    from beam.turns.cli_version import last_seen
+def _unfit_reason(context: RootContext, agent: str, adapter: Adapter) -> str:
+    from beam.turns.cli_version import last_seen_version
 
-    found = last_seen(context.agent_paths(agent).cli, adapter.card, context.clock)
+    found = last_seen_version(context.agent_paths(agent).cli_version_file, adapter.card, context.clock)
     return found.unfit if found is not None else ""

@@ -17,7 +17,7 @@ from beam.notify.deliver import Targets, deliver_with
 from beam.notify.spool import Item
 
 _NO_TARGET = "notify: is in no configuration"
-_HOW = "write it into ~/.config/beam/config.yaml, as docs/notify.md shows"
+_CONFIG_HINT = "write it into ~/.config/beam/config.yaml, as docs/notify.md shows"
 
 
 class TargetLine(Struct, frozen=True, kw_only=True):
@@ -43,12 +43,12 @@ class TargetTried(Struct, frozen=True, kw_only=True):
     error: str
 
 
-def listed(context: RootContext) -> list[TargetLine]:
+def list_targets(context: RootContext) -> list[TargetLine]:
     """Return every target that is configured, the user's own first."""
     untrusted = Targets(context.home, context.environ).untrusted
     items = {box: _items(context, box) for box in (spool.NEW, spool.DONE, spool.DEAD)}
     lines = []
-    for origin, target in _configured(context):
+    for origin, target in _configured_targets(context):
         mine = {box: [item for item in found if item.target == target.key] for box, found in items.items()}
         dead = max(mine[spool.DEAD], key=lambda item: item.notification.at, default=None)
         lines.append(
@@ -70,9 +70,9 @@ def listed(context: RootContext) -> list[TargetLine]:
 def try_targets(context: RootContext, *, agent: str) -> list[TargetTried]:
     """Send a test notification to every target, one after the other, once each. Raises NotFoundError if there is no
     target."""
-    configured = _configured(context)
+    configured = _configured_targets(context)
     if not configured:
-        raise NotFoundError(_NO_TARGET, _HOW)
+        raise NotFoundError(_NO_TARGET, _CONFIG_HINT)
     project = str(context.home.project)
     notification = Notification(
         id=new_id("test", context.clock.now_ns(), context.clock.random(4)),
@@ -98,11 +98,11 @@ def _try(
     )
 
 
-def _configured(context: RootContext) -> list[tuple[str, NotifyTarget]]:
+def _configured_targets(context: RootContext) -> list[tuple[str, NotifyTarget]]:
     return [(origin, target) for origin, file in context.config.files for target in file.notify]
 
 
 def _items(context: RootContext, box: str) -> list[Item]:
     directory = context.home.notify
-    found = (spool.read(directory, name, box) for name in spool.listed(directory, box))
+    found = (spool.read(directory, name, box) for name in spool.file_names(directory, box))
     return [item for item in found if item is not None]

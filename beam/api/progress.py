@@ -31,7 +31,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     tokens: int | None = None
 
 
-class Watched:
+class QueueProgress:
     """Watches the turns in the queue in which a message waits. `where` returns the paths of the queue's agent; it is
     called at the first `look`."""
 
@@ -63,7 +63,7 @@ class Watched:
         directory = self._where().journal
         found: list[AnyEvent] = []
         if names := segments(directory):  # a turn is complete in one segment: a new segment begins only between turns
-            with files.disk("read", directory):
+            with files.disk_action("read", directory):
                 segment = Segment.read(directory / names[-1])
             self._state, found = segment.state, segment.events
         self._reader = Reader(directory, found[-1].seq if found else self._state.seq)

@@ -102,7 +102,7 @@ def calls_of(context: RootContext, message_id: str) -> list[ModelCalled]:
     return [event for event in events if isinstance(event, ModelCalled) and event.message_id == whole]
 
 
-def check(send: Callable[..., Outcome], agent: str, text: str, *, upstream: str) -> ProxyChecked:
+def compare_runs(send: Callable[..., Outcome], agent: str, text: str, *, upstream: str) -> ProxyChecked:
     """Run the prompt twice, the second time from a recording of the first run, and return how the requests differ."""
     with tempfile.TemporaryDirectory(prefix="beam-doctor-") as directory:
         recording = str(Path(directory) / "recording")

@@ -20,7 +20,7 @@ from beam.model.events import (
     TurnStarted,
 )
 from beam.model.outcome import COST_DIGITS, Status, Usage
-from beam.model.prices import AS_OF, estimated_usd
+from beam.model.prices import PRICES_AS_OF, estimated_usd
 from beam.store.reader import Reader
 
 _DAY_NS = 86_400_000_000_000
@@ -49,7 +49,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     queued_most_s: float = 0.0
     asked_s: float = 0.0
     asked_most_s: float = 0.0
-    prices_as_of: str = AS_OF
+    prices_as_of: str = PRICES_AS_OF
     error: str | None = None
 
     def plus(self, other: ReportLine) -> ReportLine:
@@ -80,7 +80,7 @@ def report(context: RootContext, agents: Sequence[str], *, since: str = "") -> l
         paths = context.agent_paths(agent)
         for each in (paths, *paths.lanes()):
             try:
-                for line in turns_of(agent, Reader(each.journal).poll(), since=since):
+                for line in turn_lines(agent, Reader(each.journal).poll(), since=since):
                     by_model[line.model] = by_model.get(line.model, ReportLine(agent=agent, model=line.model)).plus(
                         line
                     )
@@ -95,7 +95,7 @@ def report(context: RootContext, agents: Sequence[str], *, since: str = "") -> l
     return [*found, total]
 
 
-def turns_of(agent: str, events: Sequence[AnyEvent], *, since: str = "") -> Iterator[ReportLine]:
+def turn_lines(agent: str, events: Sequence[AnyEvent], *, since: str = "") -> Iterator[ReportLine]:
     """Yield a line for each turn that ended at `since` or later."""
     queued: dict[str | None, str] = {}
     asked: dict[str, str] = {}

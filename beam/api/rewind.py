@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from beam.broker.context import RootContext
     from beam.root.paths import AgentPaths
 
-What = Literal["conversation", "files", "both"]
-WHATS: tuple[What, ...] = ("conversation", "files", "both")
+RewindScope = Literal["conversation", "files", "both"]
+SCOPES: tuple[RewindScope, ...] = ("conversation", "files", "both")
 
 
-class Rewound(Struct, frozen=True, kw_only=True):
+class RewindResult(Struct, frozen=True, kw_only=True):
     """The result of going back. `to` is the new last turn, and `turns` are the turns after it, which are taken back.
     `conversation`: the conversation is taken back. `files` are the files that the agent's CLI restores, null if no
     files are to be restored."""
@@ -40,7 +40,7 @@ class Rewound(Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class _Past(Struct, frozen=True):
+class _PastTurn(Struct, frozen=True):
     """One turn of the session."""
 
     turn: int
@@ -50,7 +50,7 @@ class _Past(Struct, frozen=True):
 
 def rewind(
     context: RootContext, paths: AgentPaths, to: str | None, what: str, *, dry_run: bool, by: str
-) -> Steps[Rewound]:
+) -> Steps[RewindResult]:
     """Take back all turns of the session after the turn `to` (None: only the last turn). `what` says whether that
     applies to the conversation, to the files, or to both. Return what was taken back.
 
@@ -59,16 +59,16 @@ def rewind(
     """
     from beam.broker.requests import request
 
-    if what not in WHATS:
-        raise UsageError(f"{what!r} can't be taken back", f"one of: {', '.join(WHATS)}", subject=what)
+    if what not in SCOPES:
+        raise UsageError(f"{what!r} can't be taken back", f"one of: {', '.join(SCOPES)}", subject=what)
     session = read_state(paths.journal).session
     if session is None:
         raise NotFoundError(f"{paths.agent} has no session", f"beam send {paths.agent} … starts one")
-    past = _past(paths, session.session_id)
-    at = _place(paths, past, to)
+    past = _past_turns(paths, session.session_id)
+    at = _turn_index(paths, past, to)
     kept, dropped = past[at], past[at + 1 :]
-    upto = _end_of(kept, paths, session.adapter)
-    found = Rewound(
+    upto = _last_message_of(kept, paths, session.adapter)
+    found = RewindResult(
         agent=paths.agent,
         session_id=session.session_id,
         to=kept.turn,
@@ -77,24 +77,26 @@ def rewind(
         dry_run=dry_run,
     )
     if what != "conversation":
-        found = yield from _files(context, paths, found, dropped, by=by)
+        found = yield from _rewind_files(context, paths, found, dropped, by=by)
     if what != "files" and not dry_run:
         back = msgspec.json.encode({"upto": upto, "to": kept.turn}).decode()
         yield from request(context, paths, "rewind", session.session_id, by=by, text=back)
     return found
 
 
-def point_of(paths: AgentPaths, session_id: str, at: str, adapter: str) -> str:
+def last_message_id(paths: AgentPaths, session_id: str, at: str, adapter: str) -> str:
     """Return the CLI's own id of the last message in a turn of that session. `at` is the turn's number, or the id of
     its message.
 
     Raises NotFoundError if there is no such turn, UnsupportedError if the CLI did not report the id.
     """
-    past = _past(paths, session_id)
-    return _end_of(past[_place(paths, past, at)], paths, adapter)
+    past = _past_turns(paths, session_id)
+    return _last_message_of(past[_turn_index(paths, past, at)], paths, adapter)
 
 
-def _files(context: RootContext, paths: AgentPaths, found: Rewound, dropped: list[_Past], *, by: str) -> Steps[Rewound]:
+def _rewind_files(
+    context: RootContext, paths: AgentPaths, found: RewindResult, dropped: list[_PastTurn], *, by: str
+) -> Steps[RewindResult]:
     from beam.api import live
 
     begins = dropped[0].point.begins if dropped else None
@@ -107,9 +109,9 @@ def _files(context: RootContext, paths: AgentPaths, found: Rewound, dropped: lis
             subject=paths.agent,
         )
     given = {"to": begins, "dry_run": True}
-    would = yield from live.act(context, paths, "rewind.files", given, by=by)
+    would = yield from live.run_action(context, paths, "rewind.files", given, by=by)
     if not found.dry_run:
-        yield from live.act(context, paths, "rewind.files", {**given, "dry_run": False}, by=by)
+        yield from live.run_action(context, paths, "rewind.files", {**given, "dry_run": False}, by=by)
     told = would if isinstance(would, Mapping) else {}
     return msgspec.structs.replace(
         found,
@@ -119,9 +121,9 @@ def _files(context: RootContext, paths: AgentPaths, found: Rewound, dropped: lis
     )
 
 
-def _past(paths: AgentPaths, session_id: str) -> list[_Past]:
+def _past_turns(paths: AgentPaths, session_id: str) -> list[_PastTurn]:
     """Return the turns of the session that were not taken back, oldest first, as far back as the journal goes."""
-    found: list[_Past] = []
+    found: list[_PastTurn] = []
     reader = Reader(paths.journal)
     while lines := reader.poll():
         for event in lines:
@@ -129,11 +131,11 @@ def _past(paths: AgentPaths, session_id: str) -> list[_Past]:
                 found = [each for each in found if event.to is not None and each.turn <= event.to]
             elif isinstance(event, events.TurnFinished) and event.session_id == session_id and event.turn is not None:
                 point = Point() if event.point is UNSET else event.point
-                found.append(_Past(event.turn, event.message_id or "", point))
+                found.append(_PastTurn(event.turn, event.message_id or "", point))
     return found
 
 
-def _place(paths: AgentPaths, past: list[_Past], to: str | None) -> int:
+def _turn_index(paths: AgentPaths, past: list[_PastTurn], to: str | None) -> int:
     """Return the index of the turn `to` in `past`; None stands for the last turn but one. Raises NotFoundError."""
     if to is None:
         if len(past) > 1:
@@ -151,7 +153,7 @@ def _place(paths: AgentPaths, past: list[_Past], to: str | None) -> int:
     )
 
 
-def _end_of(turn: _Past, paths: AgentPaths, adapter: str) -> str:
+def _last_message_of(turn: _PastTurn, paths: AgentPaths, adapter: str) -> str:
     can = any(face.rewind for face in registry.adapter(adapter).card.faces.values())
     if turn.point.ends is None or not can:
         why = "did not report where that turn ends" if can else "can't go back to an earlier turn"

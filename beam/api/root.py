@@ -30,22 +30,22 @@ class RootLine(Struct, frozen=True, kw_only=True):
     waiting: int
 
 
-def text(path: Path) -> str:
+def path_text(path: Path) -> str:
     """Return a path as text that JSON and a terminal can hold: bytes that are not UTF-8 become \\x escapes."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def lines(environ: Mapping[str, str]) -> list[RootLine]:
+def root_lines(environ: Mapping[str, str]) -> list[RootLine]:
     """Return a line for each root of this user, sorted by path."""
-    return [_line(home) for home in discovery.known(environ)]
+    return [_line(home) for home in discovery.known_roots(environ)]
 
 
 def _line(home: RootPaths) -> RootLine:
     names = tuple(home.agents())
     all_paths = [paths for name in names for paths in (home.agent(name), *home.agent(name).lanes())]
     return RootLine(
-        root=text(home.root),
-        project=text(home.project),
+        root=path_text(home.root),
+        project=path_text(home.project),
         exists=os.path.isdir(home.project),  # noqa: PTH112 - Path.is_dir raises where it may not look
         agents=names,
         waiting=sum(len(files.names(paths.queue / "new")) for paths in all_paths),
@@ -55,7 +55,7 @@ def _line(home: RootPaths) -> RootLine:
 def old_root(home: RootPaths) -> Path | None:
     """Return the directory in which an earlier version of beam kept this folder's root; None if there is no such
     directory."""
-    old = home.project / discovery.OLD_NAME
+    old = home.project / discovery.OLD_ROOT_NAME
     is_one = old != home.root and not os.path.islink(old) and os.path.isdir(old / "agents")  # noqa: PTH112, PTH114
     return old if is_one else None
 
@@ -75,21 +75,21 @@ def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False
     where = discovery.exposing_folder(home, environ)
     if where is not None:
         yield (
-            f"the root {text(home.root)} lies in {text(where)}, where agents may write: "
+            f"the root {path_text(home.root)} lies in {path_text(where)}, where agents may write: "
             "what its queues hold gets access read at the most"
         )
     old = old_root(home)
     if old is not None:
-        yield f"{text(old)} is of an earlier version of beam and is not read; to look at it: beam doctor --adopt"
-    if thorough or (not home.exists() and discovery.is_own(home.root, environ)):
-        for other in discovery.same_folder(home, environ):
+        yield f"{path_text(old)} is of an earlier version of beam and is not read; to look at it: beam doctor --adopt"
+    if thorough or (not home.exists() and discovery.is_in_state_dir(home.root, environ)):
+        for other in discovery.roots_of_same_folder(home, environ):
             yield (
-                f"this folder was known as {text(other.project)}, with the root {text(other.root)}; "
+                f"this folder was known as {path_text(other.project)}, with the root {path_text(other.root)}; "
                 "to go on with that: beam doctor --adopt"
             )
     if thorough and is_replaced(home):
         yield (
-            f"{text(home.project)} is not the folder for which {text(home.root)} was made; "
+            f"{path_text(home.project)} is not the folder for which {path_text(home.root)} was made; "
             "to keep using that root: beam doctor --adopt"
         )
 
@@ -101,20 +101,22 @@ def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
     holds an agent, UsageError if messages wait and `sure` is false.
     """
     path = Path(os.path.normpath(path))
-    home = next((each for each in discovery.known(environ) if each.root == path), None)
-    if home is None and discovery.is_own(path, environ) and path.is_dir():
-        home = RootPaths(path, path)  # it does not say whose it is
+    home = next((each for each in discovery.known_roots(environ) if each.root == path), None)
+    if home is None and discovery.is_in_state_dir(path, environ) and path.is_dir():
+        home = RootPaths(path, path)  # the root does not say to which folder it belongs
     if home is None:
-        raise NotFoundError(f"{text(path)} is not one of your roots", "beam root list", subject=text(path))
+        raise NotFoundError(f"{path_text(path)} is not one of your roots", "beam root list", subject=path_text(path))
     waiting = _line(home).waiting
     if waiting and not sure:
-        raise UsageError(f"{waiting} messages wait in {text(path)}", "to remove them too: --yes", subject=text(path))
+        raise UsageError(
+            f"{waiting} messages wait in {path_text(path)}", "to remove them too: --yes", subject=path_text(path)
+        )
     with contextlib.ExitStack() as held:
-        hold(home, [home.agent(name) for name in home.agents()], held)
-        return take_away(home)
+        hold_agents(home, [home.agent(name) for name in home.agents()], held)
+        return remove_contents(home)
 
 
-def hold(home: RootPaths, all_paths: list[AgentPaths], held: contextlib.ExitStack) -> None:
+def hold_agents(home: RootPaths, all_paths: list[AgentPaths], held: contextlib.ExitStack) -> None:
     """Acquire the locks of these agents, of their lanes, and of the root's broker, until the exit stack `held` is
     closed. Raises UnfinishedError if another process has one of them."""
     if (home.root / "broker.lock").exists():
@@ -128,25 +130,25 @@ def hold(home: RootPaths, all_paths: list[AgentPaths], held: contextlib.ExitStac
 def _acquire(path: Path, what: str, home: RootPaths, held: contextlib.ExitStack, hint: str) -> None:
     lock = try_lock(path)
     if lock is None:
-        raise UnfinishedError(f"{what} {text(home.root)}", hint, subject=text(home.root))
+        raise UnfinishedError(f"{what} {path_text(home.root)}", hint, subject=path_text(home.root))
     held.enter_context(lock)
 
 
-def take_away(home: RootPaths) -> str:
+def remove_contents(home: RootPaths) -> str:
     """Remove what beam put into the root, and the root itself if nothing else is in it. Return what was done, as
     text."""
 
     for path in (*(home.root / name for name in _NAMES), home.turns):
-        with files.disk("remove", path), contextlib.suppress(FileNotFoundError):
+        with files.disk_action("remove", path), contextlib.suppress(FileNotFoundError):
             if path.is_dir() and not path.is_symlink():
                 remove_tree(path)
             else:
                 path.unlink()
-    with files.disk("look at", home.root):
+    with files.disk_action("look at", home.root):
         is_empty = not any(home.root.iterdir())
         if is_empty:
             home.root.rmdir()
-    return f"removed {text(home.root)}" + ("" if is_empty else "; what else is in it stays")
+    return f"removed {path_text(home.root)}" + ("" if is_empty else "; what else is in it stays")
 
 
 def check(home: RootPaths, environ: Mapping[str, str]) -> list[str]:

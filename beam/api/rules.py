@@ -8,21 +8,21 @@ from msgspec import Struct, structs
 
 from beam.agents import registry
 from beam.agents.base import Enforced, Face
-from beam.agents.ruled import enforced
+from beam.agents.ruled import enforcer_of
 from beam.api import manage
 from beam.base.errors import NotFoundError, UnsupportedError
-from beam.broker.build_request import BY_FLAG
+from beam.broker.build_request import MESSAGE_RULES_SOURCE
 from beam.broker.context import RootContext
-from beam.config.resolve import AGENT_JSON, Resolved
+from beam.config.resolve import AGENT_JSON, ResolvedAgent
 from beam.model.message import Access, check_name
 from beam.model.rule_lists import RuleLists
-from beam.rules.call import call_of
+from beam.rules.call import parse_call
 from beam.rules.rule import Behavior, Rule, parse
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.turns.choice import face_of, granted_access
 from beam.turns.ruled import place_of
 
-_BY_ACCESS: dict[Access, str] = {
+_REASON_BY_ACCESS: dict[Access, str] = {
     "read": "access read decides: what only looks is allowed, the rest is denied",
     "edit": "access edit decides: what changes files of the folder is allowed, the rest is denied",
     "full": "access full allows it",
@@ -30,7 +30,7 @@ _BY_ACCESS: dict[Access, str] = {
 }
 
 
-_BECAUSE: dict[Behavior, str] = {
+_REASON_BY_BEHAVIOR: dict[Behavior, str] = {
     "deny": "wins over all rules that ask or allow",
     "ask": "wins over all rules that allow; a person is asked, or where nobody can be asked it is denied",
     "allow": "allows all of it",
@@ -48,7 +48,7 @@ class RuleLine(Struct, frozen=True, kw_only=True):
     faces: dict[str, str] = {}
 
 
-class FaceLine(Struct, frozen=True, kw_only=True):
+class ModeLine(Struct, frozen=True, kw_only=True):
     """The enforcement of a rule in one mode of an agent. `by` is `agent` (the agent's CLI) or `beam`. If it is "",
     nothing enforces the rule, and no turn begins in this mode."""
 
@@ -70,20 +70,20 @@ class RuleTried(Struct, frozen=True, kw_only=True):
     rule: str = ""
     whose: str = ""
     why: str = ""
-    faces: tuple[FaceLine, ...] = ()
+    faces: tuple[ModeLine, ...] = ()
 
 
-def listed(context: RootContext, name: str) -> list[RuleLine]:
+def list_rules(context: RootContext, name: str) -> list[RuleLine]:
     """Return the rules of the agent in their order of precedence."""
     resolved = context.config.resolve(name)
     access, lines = _access_of(context, resolved, None), []
     for rule in _rules(resolved).rules:
-        faces = {line.face: line.by for line in _faces(resolved, [rule], access)}
+        faces = {line.face: line.by for line in _mode_lines(resolved, [rule], access)}
         lines.append(RuleLine(agent=name, decision=rule.behavior, rule=rule.text, whose=rule.whose, faces=faces))
     return lines
 
 
-def tried(
+def try_rules(
     context: RootContext,
     name: str,
     call: str,
@@ -101,14 +101,14 @@ def tried(
     adapter = registry.adapter(resolved.settings.adapter)
     has = _access_of(context, resolved, access)
     face = face_of(adapter, via, has)
-    rules = _rules(resolved).plus(rules_of(more or RuleLists(), BY_FLAG))
+    rules = _rules(resolved).plus(rules_of(more or RuleLists(), MESSAGE_RULES_SOURCE))
     folder = str((context.home.project / (resolved.settings.cwd or "")).resolve())
-    requested = call_of(call)
+    requested = parse_call(call)
     ruling = rules.decide(requested, place_of(folder, context.environ.get("HOME", "")))
     if ruling is None:
         in_doubt = requested.command and rules.with_behavior("allow") and not _is_plain(requested.command)
         doubt = "no rule allows a command with something in doubt in it (a redirection, a substitution, a variable …); "
-        why = (doubt if in_doubt else "no rule is about it; ") + _BY_ACCESS[has]
+        why = (doubt if in_doubt else "no rule is about it; ") + _REASON_BY_ACCESS[has]
         return RuleTried(agent=name, call=call, access=has, face=face, decision=None, why=why)
     whose = f"{ruling.behavior} {ruling.text} of {ruling.whose}"
     return RuleTried(
@@ -119,8 +119,8 @@ def tried(
         decision=ruling.behavior,
         rule=ruling.text,
         whose=ruling.whose,
-        why=f"{whose} {_BECAUSE[ruling.behavior]}",
-        faces=tuple(_faces(resolved, ruling.rules, has)),
+        why=f"{whose} {_REASON_BY_BEHAVIOR[ruling.behavior]}",
+        faces=tuple(_mode_lines(resolved, ruling.rules, has)),
     )
 
 
@@ -138,7 +138,7 @@ def check_allow(context: RootContext, name: str, text: str) -> None:
     resolved = context.config.resolve(name)
     rule = parse(text, "allow", whose=AGENT_JSON)
     access = _access_of(context, resolved, None)
-    lines = _faces(resolved, [rule], access)
+    lines = _mode_lines(resolved, [rule], access)
     if not any(line.by for line in lines):
         why = lines[0].why if lines else "it has no such access"
         raise UnsupportedError(f"{name} can't be held to the rule `{rule}`: {why}", "leave --rule out", subject=text)
@@ -158,28 +158,28 @@ def remove(context: RootContext, name: str, behavior: Behavior, text: str, *, by
     return manage.write_settings(context, name, own, structs.replace(own, rules=lists), by=by)
 
 
-def _rules(resolved: Resolved) -> Ruleset:
+def _rules(resolved: ResolvedAgent) -> Ruleset:
     written = resolved.rules
     return combine([rule for one in written for rule in rules_of(one.lists, one.whose, is_general=one.is_general)])
 
 
-def _access_of(context: RootContext, resolved: Resolved, requested: Access | None) -> Access:
+def _access_of(context: RootContext, resolved: ResolvedAgent, requested: Access | None) -> Access:
     return granted_access(resolved.settings.access, requested, at_most="read" if context.exposed else None)
 
 
-def _faces(resolved: Resolved, rules: list[Rule] | tuple[Rule, ...], access: Access) -> list[FaceLine]:
+def _mode_lines(resolved: ResolvedAgent, rules: list[Rule] | tuple[Rule, ...], access: Access) -> list[ModeLine]:
     """Return a line for each mode of the agent that supports this access: it says who enforces these rules in that
     mode."""
     adapter, lines = registry.adapter(resolved.settings.adapter), []
     for face, can in adapter.card.faces.items():
         if access in can.access or not can.access:
-            lines.append(_face(face, [enforced(adapter, rule, face, access) for rule in rules]))
+            lines.append(_mode_line(face, [enforcer_of(adapter, rule, face, access) for rule in rules]))
     return lines
 
 
-def _face(face: Face, found: list[Enforced]) -> FaceLine:
+def _mode_line(face: Face, found: list[Enforced]) -> ModeLine:
     worst = min(found, key=lambda one: ("", "beam", "agent").index(one.by))
-    return FaceLine(face=face, by=worst.by, why=worst.why)
+    return ModeLine(face=face, by=worst.by, why=worst.why)
 
 
 def _is_plain(command: str) -> bool:

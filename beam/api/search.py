@@ -81,7 +81,7 @@ def search(
                     raise
                 search_index.remove(file)  # it is made anew
         problems += unread
-        found += [(entry.ts_ns, _found(home.project, journals[entry.key], entry)) for entry in entries]
+        found += [(entry.ts_ns, _make_found(home.project, journals[entry.key], entry)) for entry in entries]
     found.sort(key=lambda each: each[0], reverse=True)
     return SearchResult(found=tuple(each for _, each in found[:limit]), problems=tuple(problems))
 
@@ -91,8 +91,8 @@ def _journals(home: RootPaths) -> list[tuple[str, AgentPaths]]:
     return [(paths.agent if paths.lane is None else f"{paths.agent}/{paths.lane}", paths) for paths in each]
 
 
-def _found(project: Path, paths: AgentPaths, entry: Entry) -> Found:
-    text, marks = _marked(entry.snippet)
+def _make_found(project: Path, paths: AgentPaths, entry: Entry) -> Found:
+    text, marks = _split_marks(entry.snippet)
     return Found(
         ts=rfc3339(entry.ts_ns),
         project=str(project),
@@ -107,7 +107,7 @@ def _found(project: Path, paths: AgentPaths, entry: Entry) -> Found:
     )
 
 
-def _marked(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+def _split_marks(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return the excerpt without the markers around the found words, and the positions of these words: [begin, end)."""
     pieces, marks, at = [], [], 0
     for place, piece in enumerate(snippet.split(BEGIN)):

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 
 from beam.base.clock import local_time
 from beam.base.errors import LimitError, SignalledError
-from beam.base.steps import sleeping
+from beam.base.steps import run_async
 from beam.broker import duty, registry
 from beam.broker.context import RootContext
 from beam.broker.failure import circuit_state
-from beam.broker.follow import follow, gone_as_not_found, replay_outcome
-from beam.broker.kept import kept_for, until_let_go
+from beam.broker.follow import follow, not_found_if_removed, replay_outcome
+from beam.broker.kept import keep_seconds, wait_until_released
 from beam.broker.lease import AgentLease
 from beam.broker.put import put
 from beam.broker.requests import withdraw
@@ -23,10 +23,10 @@ from beam.model.outcome import Outcome
 from beam.model.state import State
 from beam.root.paths import AgentPaths
 from beam.store.segment import Fold, read_state
-from beam.turns.signals import stopping
+from beam.turns.signals import stop_on_signals
 from beam.turns.stop import Stop
 
-_FRESH_S = 1.0  # how long a check of the folder is valid, when the message is claimed
+_FRESH_S = 1.0  # how old a check of the folder may be when the message is claimed
 
 
 async def send(
@@ -51,28 +51,28 @@ async def send(
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
     fold = fold or Fold(paths.journal)
-    before = fold.last()
+    before = fold.last_state()
     if message.options.no_circuit is not True:
         _check_circuit(context, paths, before)
     after = before.seq
-    with stopping(stop, by=by) as came:
-        await asyncio.sleep(0)  # a ^C from before the handlers stood ends it here, with nothing put
+    with stop_on_signals(stop, by=by) as came:
+        await asyncio.sleep(0)  # a ^C that came before the handlers were set ends the call here, before `put`
         is_new = put(context, paths, message)
         if not is_new and (outcome := replay_outcome(paths, read_state(paths.journal), message.id, seen)) is not None:
             return outcome
         outcome = None
         if stop.reason is None and paths.lane is None:
-            await sleeping(registry.yield_to_broker(context, paths))
+            await run_async(registry.yield_to_broker(context, paths))
         if stop.reason is None and hold is not None and paths.lane is None:
-            if await sleeping(until_let_go(context, paths, message)):
+            if await run_async(wait_until_released(context, paths, message)):
                 await hold(paths)
-        elif stop.reason is None and kept_for(message) is None:  # a kept process needs a holder that lives on
-            with gone_as_not_found(paths, message.id):
-                lease = await _acquired(context, paths, message, stop, seen=seen, fold=fold)
+        elif stop.reason is None and keep_seconds(message) is None:  # a kept process needs a holder that lives on
+            with not_found_if_removed(paths, message.id):
+                lease = await _acquire_lease(context, paths, message, stop, seen=seen, fold=fold)
                 if lease is not None:
                     outcome = await _run_here(lease, message, stop, seen, looked_at=looked_at)
         if outcome is None and stop.reason is None:
-            outcome = await sleeping(
+            outcome = await run_async(
                 follow(
                     context,
                     paths,
@@ -83,7 +83,7 @@ async def send(
                 )
             )
         if outcome is None and is_new:
-            outcome = await sleeping(withdraw(context, paths, message.id, by=by, hurry=lambda: len(came) > 1))
+            outcome = await run_async(withdraw(context, paths, message.id, by=by, hurry=lambda: len(came) > 1))
     if came:
         hint = f"beam wait {message.id}"
         raise SignalledError(came[0], outcome, message=f"{message.id} was not stopped and goes on", hint=hint)
@@ -105,13 +105,13 @@ def _check_circuit(context: RootContext, paths: AgentPaths, state: State) -> Non
         )
 
 
-async def _acquired(
+async def _acquire_lease(
     context: RootContext, paths: AgentPaths, message: Message, stop: Stop, *, seen: Callable[[Event], None], fold: Fold
 ) -> AgentLease | None:
     """Return the agent's lease. If a holder has it only to keep a process, first wait until the holder releases it.
     Return None if another process will run the message, or if `stop` was asked for."""
     lease = AgentLease.acquire(context, paths, seen, fold, watched=message.id)
-    if lease is None and await sleeping(until_let_go(context, paths, message)) and stop.reason is None:
+    if lease is None and await run_async(wait_until_released(context, paths, message)) and stop.reason is None:
         lease = AgentLease.acquire(context, paths, seen, fold, watched=message.id)
     return lease
 
@@ -130,11 +130,11 @@ async def _run_here(
         if claimed is None:
             return replay_outcome(lease.log.paths, lease.log.state, message.id, seen)
         from beam.broker.turn import run
-        from beam.broker.wake import notified
+        from beam.broker.wake import wake_turn_on_requests
         from beam.process import tree
 
         tree.become_subreaper()
-        with notified(lease):
+        with wake_turn_on_requests(lease):
             return await run(lease, *claimed, stop)
     finally:
         lease.hand_over_after_turn()

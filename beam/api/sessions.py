@@ -23,11 +23,11 @@ from beam.store.reader import Reader
 from beam.store.segment import read_state
 
 if TYPE_CHECKING:
-    from beam.foreign.past import Past
+    from beam.foreign.past import PastEvents
     from beam.model.events import AnyEvent
 
 _SHORTEST = 4  # characters of an id
-_TEXT = 200  # characters of a prompt
+_LONGEST_PROMPT = 200  # characters of a prompt
 
 
 class SessionLine(Struct, frozen=True, kw_only=True):
@@ -52,10 +52,10 @@ def sessions(context: RootContext, agents: Sequence[str] = ()) -> list[SessionLi
     of all agents. The oldest session of each agent comes first."""
     names = context.home.agents()
     selected = [name for name in names if not agents or name in agents or base_of(name) in agents]
-    return [line for name in selected for line in lines_of(context.home.agent(name))]
+    return [line for name in selected for line in session_lines(context.home.agent(name))]
 
 
-def lines_of(paths: AgentPaths) -> list[SessionLine]:
+def session_lines(paths: AgentPaths) -> list[SessionLine]:
     """Return the sessions of one agent, oldest first, as far back as its journal goes. A damaged journal is reported in
     the lines, not raised."""
     history, error = _History(), None
@@ -103,7 +103,7 @@ class _History:
         """Update the sessions with this event."""
         match event:
             case events.MessageQueued() if event.message_id is not None:
-                self._texts[event.message_id] = event.text[:_TEXT]
+                self._texts[event.message_id] = event.text[:_LONGEST_PROMPT]
             case events.TurnStarted():
                 self._adapter = event.adapter
             case events.SessionSelected():
@@ -111,7 +111,7 @@ class _History:
                 self.add(event.session_id, event.adapter, started_at=event.ts)
                 self._change(event.session_id, state="earlier")
             case events.SessionResumed() if event.session_id not in self.lines and self._current in self.lines:
-                renumbered = self.lines.pop(self._current)  # by its CLI
+                renumbered = self.lines.pop(self._current)  # the CLI gave the session a new id
                 self._current = event.session_id
                 self.lines[event.session_id] = msgspec.structs.replace(renumbered, session_id=event.session_id)
             case events.SessionStarted() | events.SessionResumed():
@@ -141,12 +141,14 @@ def resume(context: RootContext, agent: str, session_id: str, *, by: str) -> Ste
 
     settings = context.config.resolve(agent).settings
     paths = context.agent_paths(agent)
-    known = [line for line in lines_of(paths) if line.session_id is not None]
+    known = [line for line in session_lines(paths) if line.session_id is not None]
     found = [line for line in known if line.session_id == session_id]
     if not found and len(session_id) >= _SHORTEST:
         found = [line for line in known if (line.session_id or "").startswith(session_id)]
     if len(found) != 1:
-        what = f"{session_id[:80]} names {len(found)} sessions of {agent}" if found else _never(agent, session_id)
+        what = (
+            f"{session_id[:80]} names {len(found)} sessions of {agent}" if found else _never_had_text(agent, session_id)
+        )
         raise (UsageError if found else NotFoundError)(what, f"beam agent sessions {agent}", subject=session_id[:80])
     line, whole = found[0], check_session_id(found[0].session_id or "")
     if (line.adapter or settings.adapter) != settings.adapter:
@@ -159,7 +161,7 @@ def resume(context: RootContext, agent: str, session_id: str, *, by: str) -> Ste
     return (yield from request(context, paths, "select", whole, by=by, text=settings.adapter))
 
 
-def _never(agent: str, session_id: str) -> str:
+def _never_had_text(agent: str, session_id: str) -> str:
     return f"{agent} was never in a session {session_id[:80]}"
 
 
@@ -172,7 +174,7 @@ def _check_resumes(agent: str, adapter: str) -> None:
         )
 
 
-def parsed_session(given: str) -> tuple[str, str]:
+def parse_session(given: str) -> tuple[str, str]:
     """Return the adapter and the session id from a text like `claude:ID`. Raises UsageError for any other text."""
     adapter, colon, session_id = given.partition(":")
     if not colon or adapter not in registry.NAMES:
@@ -182,7 +184,7 @@ def parsed_session(given: str) -> tuple[str, str]:
     return adapter, check_session_id(session_id)
 
 
-def begin_in(
+def begin_in_session(
     context: RootContext, name: str, adapter: str, session_id: str, *, by: str, env: Mapping[str, str]
 ) -> events.SessionImported:
     """Make the first turn of a new agent continue that session of its CLI, and import the session's earlier events into
@@ -190,7 +192,7 @@ def begin_in(
 
     Return the event that records how much was imported. Raises UsageError if the agent already had a turn or a message.
     """
-    from beam.foreign.past import past
+    from beam.foreign.past import past_events
     from beam.store.lock import try_lock
 
     paths = context.agent_paths(check_name(name))
@@ -214,7 +216,9 @@ def begin_in(
             raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
         journal = Journal.open(paths.journal, name, context.clock, context.config.limits)
         try:
-            found = past(adapter, session_id, folder=str(context.home.project), environ={**context.environ, **env})
+            found = past_events(
+                adapter, session_id, folder=str(context.home.project), environ={**context.environ, **env}
+            )
             imported = _import(journal, adapter, session_id, found)
             journal.append(events.SessionSelected(session_id=session_id, adapter=adapter, by=by), sync=True)
             journal.rotate_if_due()
@@ -223,7 +227,7 @@ def begin_in(
     return imported
 
 
-def _import(journal: Journal, adapter: str, session_id: str, found: Past | None) -> events.SessionImported:
+def _import(journal: Journal, adapter: str, session_id: str, found: PastEvents | None) -> events.SessionImported:
     """Append the session's events, except those that an earlier, killed attempt appended. Return the event that records
     the import."""
     from collections import Counter

@@ -18,7 +18,7 @@ from beam.model.message import new_id
 from beam.model.settings import AgentSettings
 from beam.root.paths import AgentPaths
 from beam.store import control
-from beam.store.control import Control
+from beam.store.control import ControlRequest
 from beam.store.journal import Journal
 from beam.store.lock import try_lock
 
@@ -42,7 +42,7 @@ def differences(before: AgentSettings, after: AgentSettings) -> dict[str, str | 
     return found
 
 
-def tell(context: RootContext, paths: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:
+def record_changes(context: RootContext, paths: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:
     """Record the changes in the agent's journal, now or as soon as its holder handles the request."""
     if not changes:
         return
@@ -61,7 +61,7 @@ def tell(context: RootContext, paths: AgentPaths, changes: dict[str, str | None]
 
 def _request_recording(context: RootContext, paths: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:
     now = context.clock.now_ns()
-    wish = Control(
+    wish = ControlRequest(
         id=new_id(paths.agent, now, context.clock.random(4)),
         verb="settings",
         sender=by,

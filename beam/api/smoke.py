@@ -26,14 +26,14 @@ from beam.agents import registry
 from beam.agents.base import Adapter
 from beam.base.errors import NotFoundError, UnsupportedError
 
-TEXT = "hello from beam"
+PROMPT = "hello from beam"
 _AT_ONCE = 2
 _TURN_S = 120
 _GRACE_S = 10
-Ended = tuple[int | None, bytes, bytes]
+ProcessResult = tuple[int | None, bytes, bytes]
 
 
-class Smoked(Struct, frozen=True, kw_only=True):
+class SmokeResult(Struct, frozen=True, kw_only=True):
     """The result of one CLI. `result`: ok, failed, missing (the CLI is not installed; `hint` says how to install it).
     `seconds` is the duration of its turn; `got` is the last prompt that the model received, null if it received none;
     `requests` counts the requests to the model."""
@@ -52,7 +52,7 @@ class Smoked(Struct, frozen=True, kw_only=True):
     hint: str | None = None
 
 
-def names() -> list[str]:
+def testable_names() -> list[str]:
     """Return the names of the adapters whose CLI can use a scripted model."""
     return [name for name in registry.ADAPTERS if _can_be_smoked(name)]
 
@@ -70,7 +70,7 @@ def _can_be_smoked(name: str) -> bool:
     return True
 
 
-def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[Smoked, None, None]:
+def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[SmokeResult, None, None]:
     """Yield the result of each of the `wanted` CLIs (default: all): first the missing ones, then each other CLI when
     its turn ends.
 
@@ -81,13 +81,14 @@ def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[S
         registry.adapter(name)
         if not _can_be_smoked(name):
             raise UnsupportedError(
-                f"{name} has no CLI that can be pointed at a scripted model", f"there are: {', '.join(names())}"
+                f"{name} has no CLI that can be pointed at a scripted model",
+                f"there are: {', '.join(testable_names())}",
             )
     here = []
-    for name in dict.fromkeys(wanted or names()):
+    for name in dict.fromkeys(wanted or testable_names()):
         found = _executable(name, environ)
         if found is None:
-            yield Smoked(agent=name, result="missing", hint=registry.adapter(name).card.install)
+            yield SmokeResult(agent=name, result="missing", hint=registry.adapter(name).card.install)
         else:
             here.append((name, found))
     runs = _Runs(environ)
@@ -113,14 +114,14 @@ class _Runs:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._path = environ.get("PATH", os.defpath)
         self._threads = ThreadPoolExecutor(_AT_ONCE)
-        self._tried: list[Future[Smoked]] = []
+        self._tried: list[Future[SmokeResult]] = []
         self._children: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._over = False
 
-    def results_of(self, here: list[tuple[str, str]]) -> Generator[Smoked, None, None]:
+    def results_of(self, here: list[tuple[str, str]]) -> Generator[SmokeResult, None, None]:
         """Run these CLIs, each given as (adapter, executable), and yield each result as the CLI ends."""
-        self._tried = [self._threads.submit(self._one, *each) for each in here]
+        self._tried = [self._threads.submit(self._run_cli, *each) for each in here]
         for done in as_completed(self._tried):
             yield done.result()
 
@@ -139,7 +140,7 @@ class _Runs:
             _kill(child)
         self._threads.shutdown()
 
-    def _one(self, name: str, executable: str) -> Smoked:
+    def _run_cli(self, name: str, executable: str) -> SmokeResult:
         from beam.testing.fake_model import FakeModel
 
         card = registry.adapter(name).card
@@ -157,11 +158,11 @@ class _Runs:
         outcome = _json(out)
         found = outcome.get("error")
         error = found if isinstance(found, dict) else {}
-        was_asked = any(TEXT in prompt for prompt in prompts)
+        was_asked = any(PROMPT in prompt for prompt in prompts)
         reason = outcome.get("reason") or error.get("message") or next(reversed(_lines(err)), None)
         if code == 0 and not was_asked:
             reason = "it answered, and its model was never sent the prompt"
-        return Smoked(
+        return SmokeResult(
             agent=name,
             result="ok" if code == 0 and was_asked else "failed",
             executable=executable,
@@ -170,7 +171,7 @@ class _Runs:
             status=outcome.get("status"),
             exit_code=code,
             seconds=seconds,
-            got=next((prompt for prompt in prompts if TEXT in prompt), prompts[-1] if prompts else None),
+            got=next((prompt for prompt in prompts if PROMPT in prompt), prompts[-1] if prompts else None),
             requests=len(prompts),
             reason=reason,
             hint=error.get("hint"),
@@ -181,7 +182,7 @@ class _Runs:
         _, out, err = self._run(argv, env, cwd, _TURN_S)
         return next(iter([*_lines(out), *_lines(err)]), None)
 
-    def _run(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Ended:
+    def _run(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> ProcessResult:
         """Run the program and return its exit code, stdout and stderr. The exit code is None if this process ended the
         program.
 
@@ -203,13 +204,13 @@ class _Runs:
         if child is None:
             return None, b"", b""
         try:
-            return _ended(child, seconds)
+            return _wait_or_end(child, seconds)
         finally:
             with self._lock:
                 self._children.discard(child)
 
 
-def _ended(child: subprocess.Popen[bytes], seconds: float) -> Ended:
+def _wait_or_end(child: subprocess.Popen[bytes], seconds: float) -> ProcessResult:
     try:
         out, err = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -233,7 +234,7 @@ def _command(adapter: Adapter) -> list[str]:
     """Return the `beam send` command for a turn, with the lowest access that the CLI can enforce."""
     access = next(iter(adapter.card.faces["exec"].access), None)
     options = ["--json", "--via", "exec", "--timeout", f"{_TURN_S}s", *(("--access", access) if access else ())]
-    return [sys.executable, "-P", "-m", "beam", "send", adapter.card.name, *options, "--", TEXT]
+    return [sys.executable, "-P", "-m", "beam", "send", adapter.card.name, *options, "--", PROMPT]
 
 
 def _environment(scratch: Path, path: str) -> dict[str, str]:

@@ -80,16 +80,16 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
         adapter, works_in = settings.adapter, folder_of(context, settings)
     except BeamError as trouble:
         if isinstance(trouble, NotFoundError) and "@" in paths.agent and state.turn:
-            adapter = state.session.adapter if state.session is not None else ""  # a scenario alone declares it
+            adapter = state.session.adapter if state.session is not None else ""  # only a scenario declares this agent
         else:
             error = trouble.message
     queue = queue_of(paths)
     waiting = queue.entries("new")
-    once = turns_now.once(paths)
-    sums = turns_now.with_lanes(paths, state)
-    running = turns_now.running(state, paths)
+    once = turns_now.once_turns(paths)
+    sums = turns_now.sums_with_lanes(paths, state)
+    running = turns_now.running_turn(state, paths)
     words = {turn.state for turn in once}
-    now = state.word
+    now = state.activity
     if running is not None and running.alive is False and running.lease_until is None:
         now = "died"
     elif now == "idle" and words & {"running", "died"}:
@@ -106,7 +106,7 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
         state=now,
         waiting=len(waiting) + sum(turn.state == "waiting" for turn in once),
         dead=len(queue.entries("dead")) + sums.dead,
-        oldest=_oldest(paths, waiting),
+        oldest=_oldest_timestamp(paths, waiting),
         running=running,
         session_id=state.session.session_id if state.session else None,
         turn=state.turn,
@@ -119,7 +119,7 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
         blocked=state.blocked,
         untrusted=untrusted,
         error=error,
-        kept=turns_now.kept(state),
+        kept=turns_now.kept_process(state),
         once=tuple(once),
         folder=works_in,
         git=git_place(Path(works_in)) if works_in else None,
@@ -156,11 +156,11 @@ def running_ids(agent: AgentPaths) -> list[str]:
     """
     turn = read_state(agent.journal).open_turn
     own = [turn.message_id] if turn is not None and turn.message_id is not None else []
-    return own + [turn.message_id for turn in turns_now.once(agent) if turn.state != "waiting"]
+    return own + [turn.message_id for turn in turns_now.once_turns(agent) if turn.state != "waiting"]
 
 
-def _oldest(paths: AgentPaths, waiting: list[Entry]) -> str | None:
-    queues = [queue_of(lane) for lane in lanes.entered(paths)]
+def _oldest_timestamp(paths: AgentPaths, waiting: list[Entry]) -> str | None:
+    queues = [queue_of(lane) for lane in lanes.indexed_lanes(paths)]
     found = [_timestamp(queue, queue.entries("new")) for queue in queues]
     return min(filter(None, [_timestamp(queue_of(paths), waiting), *found]), default=None)
 

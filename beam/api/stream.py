@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import asyncio
 
 R = TypeVar("R")
-Seen = Callable[[Event], None]
+EventCallback = Callable[[Event], None]
 
 
 class Stream(Generic[R]):
@@ -25,7 +25,9 @@ class Stream(Generic[R]):
     ends it immediately only inside `async with contextlib.aclosing(...)`.
     """
 
-    def __init__(self, work: Callable[[Seen], Coroutine[Any, Any, R]], stop: Callable[[], Coroutine[Any, Any, None]]):
+    def __init__(
+        self, work: Callable[[EventCallback], Coroutine[Any, Any, R]], stop: Callable[[], Coroutine[Any, Any, None]]
+    ):
         self._work = work
         self._stop = stop
         self._task: asyncio.Task[R] | None = None
@@ -40,7 +42,7 @@ class Stream(Generic[R]):
     def __iter__(self) -> Iterator[Event]:
         import asyncio
 
-        files.check_descriptors(files.TURN_FILES)
+        files.check_descriptors(files.TURN_DESCRIPTORS)
         with asyncio.Runner() as runner:
             feed = self._feed()
 

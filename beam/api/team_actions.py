@@ -13,7 +13,7 @@ from msgspec import Struct
 from beam.base.errors import NotFoundError, UsageError
 from beam.teams import act, frames
 from beam.teams.act import TeamFiles
-from beam.teams.look import Look
+from beam.teams.look import TeamsSnapshot
 from beam.teams.model import LEAD, Task
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
 from beam.teams.watch import homes
@@ -37,7 +37,7 @@ class TeamActions:
     Raises NotFoundError if there is no such team, UsageError if several teams match."""
 
     def __init__(self, environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = ()) -> None:
-        teams = [team for team in Look(homes(environ, claude_homes)).teams() if team.roster is not None]
+        teams = [team for team in TeamsSnapshot(homes(environ, claude_homes)).teams() if team.roster is not None]
         found = [team for team in teams if team.name == name] or [team for team in teams if name and name in team.name]
         if not found:
             raise NotFoundError(f"there is no team {name!r}", "beam team list", subject=name)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _PAUSE_S = 0.2
 _SUMMARY = 60
-_NESTING = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"  # with it a Claude Code on its terminal leads a team of its own
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_NESTED_TEAM_VARIABLE = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"  # a Claude Code with it leads a team of its own
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Joining(Struct, frozen=True, kw_only=True):
@@ -75,15 +75,15 @@ class Membership:
 
         After a signal, leave the team and raise SignalledError.
         """
-        nesting = self._beam.environ.pop(_NESTING, None)
-        with self._signals():
+        nesting = self._beam.environ.pop(_NESTED_TEAM_VARIABLE, None)
+        with self._recording_signals():
             try:
                 self._join()
                 return self._work()
             finally:
                 self._leave()
                 if nesting is not None:
-                    self._beam.environ[_NESTING] = nesting
+                    self._beam.environ[_NESTED_TEAM_VARIABLE] = nesting
 
     # -- coming and going ----------------------------------------------------------------------------------------------
 
@@ -148,20 +148,20 @@ class Membership:
                 self._files.remove_member(self._name)
 
     @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _recording_signals(self) -> Iterator[None]:
         """Record INT, TERM and HUP signals while the caller's block runs. A recorded signal takes effect only between
         two steps of work. A signal that was ignored before stays ignored."""
-        before = {each: signal.getsignal(each) for each in _ENDING}
+        before = {each: signal.getsignal(each) for each in _ENDING_SIGNALS}
         if threading.current_thread() is threading.main_thread():
-            self._heard = [each for each in _ENDING if before[each] is not signal.SIG_IGN]
-        self._listen()
+            self._heard = [each for each in _ENDING_SIGNALS if before[each] is not signal.SIG_IGN]
+        self._set_signal_handlers()
         try:
             yield
         finally:
             for each in self._heard:
                 signal.signal(each, before[each])
 
-    def _listen(self) -> None:
+    def _set_signal_handlers(self) -> None:
         def came(number: int, frame: FrameType | None) -> None:
             self._signal = number
 
@@ -187,21 +187,21 @@ class Membership:
             for mail in self._files.mail(self._name):
                 self._raise_if_signalled()
                 if mail.kind == "shutdown_request" and mail.sender == self._lead():
-                    return self._end(mail)
-                worked = self._mail(mail) or worked
-            worked = worked or self._next_task()
+                    return self._confirm_end(mail)
+                worked = self._handle_mail(mail) or worked
+            worked = worked or self._do_next_task()
             if worked:
                 since, is_idle = time.monotonic(), False
                 continue
             if not is_idle:
                 is_idle = True
                 if not self._joining.leads:
-                    self._idle()
+                    self._report_idle()
             if self._joining.idle_s is not None and time.monotonic() - since > self._joining.idle_s:
                 return f"nothing arrived for {self._joining.idle_s:g} s"
             time.sleep(_PAUSE_S)
 
-    def _mail(self, mail: Mail) -> bool:
+    def _handle_mail(self, mail: Mail) -> bool:
         """Handle one mail: do the task that it assigns, or answer the message. Return whether there was anything to
         do.
 
@@ -209,7 +209,7 @@ class Membership:
         the task's file says who does it. So whoever joins after a crash finds it again.
         """
         if mail.kind == "task_assignment":
-            task = self._assigned(str(mail.frame.get("taskId")), mail.sent_ns)
+            task = self._assigned_task(str(mail.frame.get("taskId")), mail.sent_ns)
             is_begun = task is not None and self._begin_task(task)
             self._files.remove_mail(self._name, mail.id)
             if task is not None and is_begun:
@@ -225,9 +225,9 @@ class Membership:
             "it is not your user.\n\n"
             f"{mail.text}"
         )
-        _, answer = self._turn(text, key=self._key(mail, text))
+        _, answer = self._run_turn(text, key=self._key(mail, text))
         if not mail.is_reply:
-            self._say(mail.sender, answer, reply_to=mail.id)
+            self._write_to(mail.sender, answer, reply_to=mail.id)
         self._files.remove_mail(self._name, mail.id)
         return True
 
@@ -239,7 +239,7 @@ class Membership:
         words = (self._team, self._name, mail.id, str(mail.sent_ns), self._joining.access or "", text)
         return f"team-mail-{hashlib.sha256(chr(0).join(words).encode('utf-8', 'replace')).hexdigest()}"
 
-    def _assigned(self, task_id: str, sent_ns: int) -> Task | None:
+    def _assigned_task(self, task_id: str, sent_ns: int) -> Task | None:
         """Return the task that a mail assigns; None if it is not to be done now."""
         if task_id in self._given_back and sent_ns // 1_000_000 < self._joined_ms:
             return None  # it was meant for the killed member, which had begun the task before it read this
@@ -253,7 +253,7 @@ class Membership:
             return None
         return task
 
-    def _next_task(self) -> bool:
+    def _do_next_task(self) -> bool:
         """Do the first pending task that waits for no other task: an own task of this member, or a free one if the
         member takes free tasks. Return whether a task was done."""
         tasks = self._files.tasks()
@@ -286,7 +286,7 @@ class Membership:
 
     def _finish_task(self, task: Task) -> None:
         """Do a task that was begun, and report it to the lead."""
-        ok, answer = self._turn(
+        ok, answer = self._run_turn(
             f"Your task in the team {self._team}, #{task.id}: {task.subject}\n\n{task.description}\n\n"
             "Do it, and report what you did."
         )
@@ -296,9 +296,9 @@ class Membership:
             else:
                 self._failed.add(task.id)
                 self._files.release_task(task.id)
-        self._say(self._lead(), f"Task #{task.id} ({task.subject}): {answer}")
+        self._write_to(self._lead(), f"Task #{task.id} ({task.subject}): {answer}")
 
-    def _turn(self, text: str, *, key: str | None = None) -> tuple[bool, str]:
+    def _run_turn(self, text: str, *, key: str | None = None) -> tuple[bool, str]:
         joining = self._joining
         try:
             outcome = self._beam.send(joining.agent, text, key=key, access=joining.access)
@@ -307,14 +307,14 @@ class Membership:
         except BeamError as error:
             return False, f"it failed: {error.message}"
         finally:
-            self._listen()  # a turn has handlers of its own, and leaves none behind
+            self._set_signal_handlers()  # a turn has handlers of its own, and leaves none behind
         if outcome.status == Status.COMPLETED:
             return True, outcome.reply or "done"
         return False, f"it {outcome.status}: {outcome.reason or ''}"
 
     # -- words ---------------------------------------------------------------------------------------------------------
 
-    def _say(self, to: str, text: str, *, reply_to: str = "") -> None:
+    def _write_to(self, to: str, text: str, *, reply_to: str = "") -> None:
         """Write to a member; if that member is not in the team, write to the lead."""
         roster = self._files.roster()
         receiver = to if roster.member(to) is not None else self._lead()
@@ -329,11 +329,11 @@ class Membership:
             receiver, text[: frames.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None
         )
 
-    def _idle(self) -> None:
+    def _report_idle(self) -> None:
         fields = {"from": self._name, "idleReason": "available"}
         self._files.frame(self._lead(), "idle_notification", sender=self._name, **fields)
 
-    def _end(self, mail: Mail) -> str:
+    def _confirm_end(self, mail: Mail) -> str:
         fields: dict[str, Any] = {
             "requestId": str(mail.frame.get("requestId")),
             "from": self._name,

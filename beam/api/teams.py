@@ -6,16 +6,16 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from beam.agents.claude.history import Line
+from beam.agents.claude.history import TranscriptLine
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import NotFoundError, UsageError
 from beam.model.events import Text, ToolCalled
 from beam.root.user_dirs import state_dir
 from beam.teams import board, hooks_install
-from beam.teams.board import Doing, MailLine, TaskLine, TeamLine, TeamShown
+from beam.teams.board import LastActivity, MailLine, TaskLine, TeamLine, TeamShown
 from beam.teams.diff import Team
-from beam.teams.hooks_install import Done
-from beam.teams.look import Look
+from beam.teams.hooks_install import InstallResult
+from beam.teams.look import TeamsSnapshot
 from beam.teams.model import when_ns
 from beam.teams.spool import sweep
 from beam.teams.stuck import Wait, stuck
@@ -27,7 +27,7 @@ class TeamsHere:
     """The present teams in these Claude homes (Claude Code's configuration directories). Reading changes no file."""
 
     def __init__(self, environ: Mapping[str, str], *, claude_homes: Sequence[str] = ()) -> None:
-        self._look = Look(homes(environ, claude_homes))
+        self._look = TeamsSnapshot(homes(environ, claude_homes))
 
     def teams(self) -> list[TeamLine]:
         """Return every team, first those with a living lead. Inboxes and task lists that belong to no team come
@@ -39,11 +39,11 @@ class TeamsHere:
     def show(self, name: str) -> TeamShown:
         """Return one team's details: its members, their activity, and their usage. Raises NotFoundError, UsageError."""
         team = self._team(name)
-        usage, doing = Usage(), dict[str, Doing]()
+        usage, doing = Usage(), dict[str, LastActivity]()
         for member, is_member, line in self._look.lines(team):
             usage.add(member, line)
             if is_member:
-                doing[member] = _seen(doing.get(member, Doing()), line)
+                doing[member] = _updated_activity(doing.get(member, LastActivity()), line)
         _fill_in_states(team, doing)
         used = usage.used()
         return TeamShown(
@@ -61,16 +61,16 @@ class TeamsHere:
         """Return a team's mail: the messages in its inboxes, and those that its transcripts still contain. With
         `by_thread`, the mail is ordered by thread. Raises NotFoundError, UsageError."""
         team = self._team(name)
-        self._look.remember(team)
+        self._look.apply_transcripts(team)
         lines = board.mail_lines(team)
-        return board.threads(lines) if by_thread else lines
+        return board.group_by_thread(lines) if by_thread else lines
 
     def stuck(self, longer_than_s: float, *, names: Sequence[str] = ()) -> list[Wait]:
         """Return which members of the named teams have waited longer than `longer_than_s` seconds, and for what, the
         longest wait first. Without `names`, search all living teams."""
         teams = [self._team(name) for name in names] or [team for team in self._look.teams() if team.roster is not None]
         for team in teams:
-            _fill_in_states(team, _doing(self._look.ends(team)))
+            _fill_in_states(team, _activities(self._look.last_lines(team)))
         waits = [wait for team in teams for wait in stuck(team, self._look.now_ns, longer_than_s=longer_than_s)]
         return sorted(waits, key=lambda wait: -wait.seconds)
 
@@ -96,7 +96,7 @@ def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShow
     for team in live.diff.teams.values():
         if not team.is_live or len(team.members.present) < 2:
             continue
-        doing = _doing(live.ends(team))
+        doing = _activities(live.last_lines(team))
         _fill_in_states(team, doing)
         found.append(
             TeamShown(
@@ -109,21 +109,21 @@ def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShow
     return sorted(found, key=lambda shown: shown.team.created or "", reverse=True)
 
 
-def _doing(lines: Iterable[tuple[str, Line]]) -> dict[str, Doing]:
-    found = dict[str, Doing]()
+def _activities(lines: Iterable[tuple[str, TranscriptLine]]) -> dict[str, LastActivity]:
+    found = dict[str, LastActivity]()
     for member, line in lines:
-        found[member] = _seen(found.get(member, Doing()), line)
+        found[member] = _updated_activity(found.get(member, LastActivity()), line)
     return found
 
 
-def _fill_in_states(team: Team, doing: Mapping[str, Doing]) -> None:
+def _fill_in_states(team: Team, doing: Mapping[str, LastActivity]) -> None:
     """Set the states of members from the ends of their transcripts, for members whose state no file has. `stuck` needs
     these states."""
     for name, one in doing.items():
-        team.members.believe(name, one.state, when_ns(one.since), when_ns(one.at))
+        team.members.assume_activity(name, one.state, when_ns(one.since), when_ns(one.at))
 
 
-def _seen(before: Doing, line: Line) -> Doing:
+def _updated_activity(before: LastActivity, line: TranscriptLine) -> LastActivity:
     doing, words = before.doing, before.last_words
     state, since, at = before.state, before.since, before.at
     if line.kind in ("user", "assistant") and line.at:
@@ -135,7 +135,7 @@ def _seen(before: Doing, line: Line) -> Doing:
             doing = f"{body.name} {bytes(body.input).decode()}"
         elif isinstance(body, Text):
             words = body.text
-    return Doing(doing, words, state, since, at)
+    return LastActivity(doing, words, state, since, at)
 
 
 def teams(
@@ -159,7 +159,7 @@ def teams(
     return Teams(here, spool=spool, also=also, since_ns=since_ns, with_gone=with_gone, poll_only=poll_only)
 
 
-def install_hooks(scope: str, *, environ: Mapping[str, str], project: Path, remove: bool = False) -> Done:
+def install_hooks(scope: str, *, environ: Mapping[str, str], project: Path, remove: bool = False) -> InstallResult:
     """Add `beam team hook` to Claude Code's settings of that scope (user, project, local); with `remove`, remove it
     there.
 

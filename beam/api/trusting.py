@@ -31,8 +31,8 @@ class FolderReview(Struct, frozen=True, kw_only=True):
 def review_folder(context: RootContext) -> FolderReview:
     """Return a review of all files in the folder that any agent, declared or only known to beam, would obey with any
     access. `BEAM_TRUST` is ignored."""
-    found = tuple(standing.everything(context))
-    environ = {name: value for name, value in context.environ.items() if name != ledger.VARIABLE}
+    found = tuple(standing.all_findings(context))
+    environ = {name: value for name, value in context.environ.items() if name != ledger.TRUST_VARIABLE}
     return FolderReview(found=found, standing=ledger.standing_of(context.home.project, found, environ))
 
 
@@ -41,7 +41,7 @@ def trust(context: RootContext, review: FolderReview) -> None:
     ledger.trust(context.home.project, review.found, context.environ)
     for paths in all_paths(context):
         if queue_of(paths).entries("new"):
-            launch.ensure(context, paths)
+            launch.ensure_worker(context, paths)
 
 
 def allowed(review: FolderReview) -> Iterator[str]:
@@ -53,21 +53,21 @@ def allowed(review: FolderReview) -> Iterator[str]:
         changed = set()
     for found in review.found:
         if found.name not in changed:
-            yield f"{found.name}{_who(found)}"
+            yield f"{found.name}{_who_obeys(found)}"
 
 
 def differences(review: FolderReview) -> Iterator[str]:
     """Yield a line for each thing that differs from the trusted state, followed by the new lines of a short file."""
     for change in review.standing.changes:
-        yield standing.described(change)
+        yield standing.describe_change(change)
         lines, _ = ledger.new_lines(change)
         for line in lines[:_MOST_LINES]:
-            yield f"  + {_shown(change, line)}"
+            yield f"  + {_redacted_line(change, line)}"
         if len(lines) > _MOST_LINES:
             yield f"  + … {len(lines) - _MOST_LINES} more lines"
 
 
-def _shown(change: Change, line: str) -> str:
+def _redacted_line(change: Change, line: str) -> str:
     """Return the line without secrets. For a file of variables return only the names, because any value may be a
     secret."""
     if PurePath(change.found.name).name.startswith(".env"):
@@ -76,7 +76,7 @@ def _shown(change: Change, line: str) -> str:
     return redact(line)[0][:200]
 
 
-def _who(found: Finding) -> str:
+def _who_obeys(found: Finding) -> str:
     if found.says or not found.by:
         return ""
     return f": {', '.join(found.by)} {'runs' if found.runs else 'obeys'} it"

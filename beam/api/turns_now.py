@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from beam.base.errors import BeamError
 from beam.model.events import AnyEvent, ToolCalled, ToolReturned, TurnStarted, UsageSeen
 from beam.model.outcome import Usage
-from beam.model.state import Last, State, Totals
+from beam.model.state import OutcomeRecord, State, Totals
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.lock import is_held
@@ -85,11 +85,11 @@ class OnceTurn(Struct, frozen=True, kw_only=True):
     turn: Running | None = None
 
 
-class Sums(Struct, frozen=True, kw_only=True):
+class AgentSums(Struct, frozen=True, kw_only=True):
     """Sums over an agent and its lanes: totals, the newest outcome, and the number of dead letters in its lanes."""
 
     totals: Totals
-    last: Last | None
+    last: OutcomeRecord | None
     dead: int
 
 
@@ -106,7 +106,7 @@ def begun(paths: AgentPaths) -> list[AnyEvent]:
     return [] if start is None else found.events[start:]
 
 
-def running(state: State, paths: AgentPaths) -> Running | None:
+def running_turn(state: State, paths: AgentPaths) -> Running | None:
     """Return the running turn, according to the journal; None if there is none."""
     from beam.process import load, tree
 
@@ -124,7 +124,7 @@ def running(state: State, paths: AgentPaths) -> Running | None:
             case UsageSeen():
                 usage, cost_usd = event.usage, event.cost_usd if event.cost_usd is not None else cost_usd
     call = next(reversed(calls.values()), None)
-    loads = load.of_trees(turn.processes)
+    loads = load.load_of_trees(turn.processes)
     return Running(
         message_id=turn.message_id,
         turn=turn.turn,
@@ -143,7 +143,7 @@ def running(state: State, paths: AgentPaths) -> Running | None:
     )
 
 
-def kept(state: State) -> KeptProcess | None:
+def kept_process(state: State) -> KeptProcess | None:
     """Return the agent's kept process; None if there is none, or if its holder died, because the next holder ends such
     a process first."""
     from beam.process import load, tree
@@ -151,10 +151,10 @@ def kept(state: State) -> KeptProcess | None:
     found = state.kept
     if found is None or tree.is_alive(found.owner) is False:
         return None
-    loads = load.of_trees(found.processes)
+    loads = load.load_of_trees(found.processes)
     return KeptProcess(
         pid=found.pid,
-        via=found.via or "terminal",  # as an earlier beam kept nothing else
+        via=found.via or "terminal",  # earlier versions of beam kept no other processes
         turn=found.turn,
         since=found.at,
         until=found.until,
@@ -165,7 +165,7 @@ def kept(state: State) -> KeptProcess | None:
     )
 
 
-def is_run(paths: AgentPaths, state: State) -> bool:
+def is_worked_on(paths: AgentPaths, state: State) -> bool:
     """Return whether the claimed message is being worked on, either by a living holder or by whoever has the lease of
     the mailbox's message."""
     from beam.process import tree
@@ -178,19 +178,19 @@ def is_run(paths: AgentPaths, state: State) -> bool:
     return turn is None or tree.is_alive(turn.owner) is not False
 
 
-def once(agent: AgentPaths) -> list[OnceTurn]:
+def once_turns(agent: AgentPaths) -> list[OnceTurn]:
     """Return the agent's unfinished `--once` messages, the oldest first."""
-    return [turn for lane in lanes.entered(agent) for turn in _in_lane(lane)]
+    return [turn for lane in lanes.indexed_lanes(agent) for turn in _once_turns_in(lane)]
 
 
-def _in_lane(lane: AgentPaths) -> Iterator[OnceTurn]:
+def _once_turns_in(lane: AgentPaths) -> Iterator[OnceTurn]:
     queue = Queue(lane.queue, lane.put_lock)
     for entry in queue.entries("cur"):
         if (state_name := _claimed_state(lane, queue, entry)) is not None:
             turn = None
             if state_name == "running":
                 try:
-                    turn = running(read_state(lane.journal), lane)
+                    turn = running_turn(read_state(lane.journal), lane)
                 except BeamError:  # it runs all the same; `beam doctor` says what is wrong with the journal
                     turn = None
             yield OnceTurn(message_id=entry.id, state=state_name, turn=turn)
@@ -205,17 +205,17 @@ def _claimed_state(lane: AgentPaths, queue: Queue, entry: Entry) -> Literal["run
     return "died" if entry in queue.entries("cur") else None
 
 
-def with_lanes(agent: AgentPaths, state: State) -> Sums:
+def sums_with_lanes(agent: AgentPaths, state: State) -> AgentSums:
     """Return the sums of the agent and its lanes. A lane with a damaged journal is skipped."""
     totals, last, dead = Totals(), state.last, 0
-    totals.count_in(state.totals)
+    totals.add_totals(state.totals)
     for lane in agent.lanes():
         dead += len(Queue(lane.queue, lane.put_lock).entries("dead"))
         try:
             found = read_state(lane.journal)
         except BeamError:
             continue
-        totals.count_in(found.totals)
+        totals.add_totals(found.totals)
         if found.last is not None and (last is None or found.last.at > last.at):
             last = found.last
-    return Sums(totals=totals, last=last, dead=dead)
+    return AgentSums(totals=totals, last=last, dead=dead)

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from beam.base.errors import BeamError
 from beam.broker.context import RootContext
 from beam.model.outcome import COST_DIGITS, Usage
-from beam.model.prices import AS_OF, estimated_usd
-from beam.model.state import Sum, Totals
+from beam.model.prices import PRICES_AS_OF, estimated_usd
+from beam.model.state import Totals, UsageSum
 from beam.store.segment import read_state
 
 
@@ -26,16 +26,16 @@ class UsageLine(Struct, frozen=True, kw_only=True):
     usage: Usage
     cost_usd: float | None
     estimated_usd: float | None = None
-    prices_as_of: str = AS_OF
+    prices_as_of: str = PRICES_AS_OF
     error: str | None = None
 
 
-def lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
+def usage_lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
     """Return a line for each agent and model that was used; the last line is the sum."""
     found: list[UsageLine] = []
     for agent in agents:
         paths = context.agent_paths(agent)
-        by_model: dict[str | None, Sum] = {}
+        by_model: dict[str | None, UsageSum] = {}
         error = None
         for each in (paths, *paths.lanes()):
             try:
@@ -43,12 +43,12 @@ def lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
             except BeamError as trouble:
                 error = trouble.message
                 continue
-            for model, share in shares(totals).items():
-                by_model.setdefault(model, Sum()).add(share.turns, share.usage, share.cost_usd)
+            for model, share in sums_by_model(totals).items():
+                by_model.setdefault(model, UsageSum()).add(share.turns, share.usage, share.cost_usd)
         if error is not None and not by_model:
-            by_model[None] = Sum()
+            by_model[None] = UsageSum()
         found += [_line(agent, model, share, error) for model, share in by_model.items()]
-    everything = Sum()
+    everything = UsageSum()
     for line in found:
         everything.add(line.turns, line.usage, line.cost_usd)
     estimates = [line.estimated_usd for line in found if line.estimated_usd is not None]
@@ -56,17 +56,17 @@ def lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
     return [*found, replace(total, estimated_usd=round(sum(estimates), COST_DIGITS) if estimates else None)]
 
 
-def shares(totals: Totals) -> dict[str | None, Sum]:
+def sums_by_model(totals: Totals) -> dict[str | None, UsageSum]:
     """Return the totals by model, without models that had no turn; the key None is for turns of unknown models."""
-    known = Sum()
+    known = UsageSum()
     for share in totals.by_model.values():
         known.add(share.turns, share.usage, share.cost_usd)
-    rest = Sum(
+    rest = UsageSum(
         turns=totals.turns - known.turns,
         usage=totals.usage.minus(known.usage),
         cost_usd=None if totals.cost_usd is None else max(0.0, totals.cost_usd - (known.cost_usd or 0.0)),
     )
-    found: dict[str | None, Sum] = {model: totals.by_model[model] for model in sorted(totals.by_model)}
+    found: dict[str | None, UsageSum] = {model: totals.by_model[model] for model in sorted(totals.by_model)}
     return {**found, None: rest} if rest.turns else found
 
 
@@ -78,14 +78,14 @@ def estimate(totals: Totals) -> float | None:
     return round(sum(known), COST_DIGITS) if known else None
 
 
-def _estimate(model: str | None, share: Sum) -> float | None:
+def _estimate(model: str | None, share: UsageSum) -> float | None:
     if model is None or share.cost_usd is not None:
         return None
     found = estimated_usd(model, share.usage)
     return None if found is None else round(found, COST_DIGITS)
 
 
-def _line(agent: str | None, model: str | None, share: Sum, error: str | None) -> UsageLine:
+def _line(agent: str | None, model: str | None, share: UsageSum, error: str | None) -> UsageLine:
     return UsageLine(
         agent=agent,
         model=model,

@@ -12,15 +12,15 @@ from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.model import events
 from beam.model.state import State, apply
 from beam.store.chain import ChainCheck
-from beam.store.segment import Lines, Segment, check_version, segments, whole_lines
+from beam.store.segment import LineDecoder, Segment, check_version, segments, whole_lines
 
 
-def damage(journal: Path) -> list[str]:
+def find_damage(journal: Path) -> list[str]:
     """Return a line for each problem in a journal: damaged lines that no notice covers (a notice has the range of bytes
     that readers skip), lines that were changed, gaps in the event numbers (`seq`), and segments that do not begin where
     the segment before ended."""
     found: list[str] = []
-    before: _End | None = None
+    before: _SegmentEnd | None = None
     for name in segments(journal):
         path = journal / name
         try:
@@ -38,18 +38,18 @@ def damage(journal: Path) -> list[str]:
         if before is not None:
             found += before.differences(path, segment)
         check = ChainCheck()
-        found += _changed(path, segment, check)
+        found += _changed_lines(path, segment, check)
         expected = segment.state.seq + 1
         for event in segment.events:
             if event.seq != expected:
                 found.append(f"{path}: event {event.seq} stands where {expected} should")
             apply(segment.state, event)
             expected = event.seq + 1
-        before = _End(name, check.last, segment.state)
+        before = _SegmentEnd(name, check.last, segment.state)
     return found
 
 
-class _End:
+class _SegmentEnd:
     """The end of a segment: its last hash, and the state after its lines."""
 
     def __init__(self, name: str, hash: str, state: State) -> None:
@@ -71,13 +71,13 @@ def _counts(state: State) -> tuple[object, ...]:
     return (state.seq, state.turn, state.session.session_id if state.session is not None else None, state.paused)
 
 
-def _changed(path: Path, segment: Segment, check: ChainCheck) -> list[str]:
+def _changed_lines(path: Path, segment: Segment, check: ChainCheck) -> list[str]:
     """Return a line for each place where the journal was changed after it was written. Lines that a notice covers were
     damaged in a crash, and are left out."""
     covered = [event.covers for event in segment.events if isinstance(event, events.Notice) and event.covers]
     covered += [segment.uncovered] if segment.uncovered is not None else []
     problems = []
-    for bad_line in check.feed(files.pieces(path)):
+    for bad_line in check.feed(files.read_pieces(path)):
         if any(begin <= bad_line.begin <= end for begin, end in covered):
             continue
         lines = f"{bad_line.line}" if bad_line.since == bad_line.line else f"{bad_line.since}-{bad_line.line}"
@@ -88,11 +88,11 @@ def _changed(path: Path, segment: Segment, check: ChainCheck) -> list[str]:
 def _every_bad_line(path: Path) -> list[str]:
     found = []
     try:
-        for number, line in enumerate(whole_lines(files.pieces(path)), 1):
+        for number, line in enumerate(whole_lines(files.read_pieces(path)), 1):
             if number > 1:
                 whole = b"\0" if line is None else line
                 try:
-                    list(Lines(path).feed(whole + b"\n", 0))
+                    list(LineDecoder(path).feed(whole + b"\n", 0))
                     check_version(path, events.decode(whole).v)
                 except CorruptError as error:
                     found.append(f"{path}:{number}: {error.message}")

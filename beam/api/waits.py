@@ -13,13 +13,13 @@ from beam.broker.context import RootContext
 from beam.broker.follow import is_just_sent
 from beam.model.events import MessageDead, MessageRequeued, Notice, TurnClosed, TurnFinished, outcome_of
 from beam.model.outcome import Outcome
-from beam.model.state import REMOVED
+from beam.model.state import REMOVED_CODE
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.reader import Reader
 from beam.store.segment import read_state
 
-Until = Literal["idle", "asking", "finished"]
+AwaitedState = Literal["idle", "asking", "finished"]
 R = TypeVar("R")
 
 _POLL_S = 0.1
@@ -50,7 +50,7 @@ def run_waits(
 
 
 def wait_for_state(
-    context: RootContext, paths: AgentPaths, until: Until, *, timeout: float | None, looks_only: bool
+    context: RootContext, paths: AgentPaths, until: AwaitedState, *, timeout: float | None, looks_only: bool
 ) -> Steps[Outcome | None]:
     """Wait until the agent, including its `--once` messages, is in the state `until`.
 
@@ -58,8 +58,10 @@ def wait_for_state(
     ended since the call. Return that turn's outcome for `finished`, else None. Raises UnfinishedError after `timeout`
     seconds, UsageError for an unknown state, NotFoundError if the agent is removed meanwhile.
     """
-    if until not in get_args(Until):
-        raise UsageError(f"--until {until}: unknown state", f"use one of {', '.join(get_args(Until))}", subject=until)
+    if until not in get_args(AwaitedState):
+        raise UsageError(
+            f"--until {until}: unknown state", f"use one of {', '.join(get_args(AwaitedState))}", subject=until
+        )
     clock, had_files = context.clock, paths.dir.is_dir()
     ended = _TurnEnds(paths) if until == "finished" else None
     journal = Reader(paths.journal, _last_seq(paths) if until == "idle" else 0)
@@ -89,21 +91,21 @@ def wait_for_state(
             served = now
             from beam.broker.duty import ensure_running
 
-            for lane in _own_and_lanes(paths):
+            for lane in _paths_with_lanes(paths):
                 entry = find.queue_of(lane).first("new")
                 if entry is not None and not is_just_sent(context, lane, entry):
                     ensure_running(context, lane)
         yield _POLL_S
 
 
-def _own_and_lanes(paths: AgentPaths) -> list[AgentPaths]:
-    return [paths, *lanes.entered(paths)]
+def _paths_with_lanes(paths: AgentPaths) -> list[AgentPaths]:
+    return [paths, *lanes.indexed_lanes(paths)]
 
 
 def is_idle(paths: AgentPaths) -> bool:
     """Return whether the agent, including its `--once` messages, has no waiting and no running message. The waiting
     messages are checked first, because one may be claimed meanwhile."""
-    return not any(find.queue_of(each).first(box) for each in _own_and_lanes(paths) for box in ("new", "cur"))
+    return not any(find.queue_of(each).first(box) for each in _paths_with_lanes(paths) for box in ("new", "cur"))
 
 
 def _last_seq(paths: AgentPaths) -> int:
@@ -116,7 +118,7 @@ def _last_seq(paths: AgentPaths) -> int:
 def _is_removed(journal: Reader) -> bool:
     """Return whether the agent's messages were given up meanwhile because the agent is being removed."""
     try:
-        return any(isinstance(event, Notice) and event.code == REMOVED for event in journal.poll())
+        return any(isinstance(event, Notice) and event.code == REMOVED_CODE for event in journal.poll())
     except DiskError:
         return False  # its files are being removed; the next check sees that
 
@@ -126,7 +128,7 @@ def _removed_error(paths: AgentPaths) -> NotFoundError:
 
 
 def _is_asking(paths: AgentPaths) -> bool:
-    return any(read_state(each.journal).word == "waiting" for each in _own_and_lanes(paths))
+    return any(read_state(each.journal).activity == "waiting" for each in _paths_with_lanes(paths))
 
 
 class _TurnEnds:
@@ -135,7 +137,7 @@ class _TurnEnds:
     def __init__(self, paths: AgentPaths) -> None:
         self._paths = paths
         self._journals = {
-            each.dir: Reader(each.journal, read_state(each.journal).seq) for each in _own_and_lanes(paths)
+            each.dir: Reader(each.journal, read_state(each.journal).seq) for each in _paths_with_lanes(paths)
         }
         self._over = {lane.dir for lane in paths.lanes()} - set(self._journals)
         self._finished: dict[Path, TurnFinished] = {}  # turns that are not closed yet, by the directory of the lane
@@ -144,12 +146,12 @@ class _TurnEnds:
         """Return the outcome of the first turn that has ended; None if no turn has ended yet."""
         for each in (self._paths, *self._paths.lanes()):
             if each.dir not in self._over:
-                outcome = self._next_in(each)
+                outcome = self._next_outcome_in(each)
                 if outcome is not None:
                     return outcome
         return None
 
-    def _next_in(self, paths: AgentPaths) -> Outcome | None:
+    def _next_outcome_in(self, paths: AgentPaths) -> Outcome | None:
         """Return the outcome of the next turn in this journal whose message is over. A turn whose message is tried
         again is skipped, and so is the end of a message that had no turn."""
         journal = self._journals.setdefault(paths.dir, Reader(paths.journal))

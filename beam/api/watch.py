@@ -81,11 +81,11 @@ def _watch(
     while True:
         found: list[AnyEvent] = [] if teams is None else cast("list[AnyEvent]", teams.poll())
         if teams is not None and not follow:
-            found += cast("list[AnyEvent]", teams.rest())
+            found += cast("list[AnyEvent]", teams.take_held_events())
         batch = [Placed(event, None) for event in found]
         for home in homes():
             if teams is not None:
-                teams.also(home.root / "agents")
+                teams.watch_also(home.root / "agents")
             for paths in all_paths(structs.replace(context, home=home, environ={}), agents or None):
                 name = str(paths.dir)
                 if name in damaged:

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from beam.base.errors import CorruptError
 
-ASLEEP_S = 2.0  # between two readings; even on a busy machine the gaps are shorter
+ASLEEP_S = 2.0  # between two readings; gaps on a busy machine are shorter
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_FIRST_NS, _LAST_NS = -62_135_596_800_000_000_000, 253_402_300_799_999_999_999  # of the years that have four digits
+_FIRST_NS, _LAST_NS = -62_135_596_800_000_000_000, 253_402_300_799_999_999_999  # the years 1 to 9999
 
 
 class Clock(Protocol):
@@ -90,7 +90,7 @@ def local_time(text: str) -> str:
 
 
 def recorded_ns(text: str) -> int:
-    """Return, in nanoseconds since the epoch, a time that beam wrote into a file.
+    """Return a time that beam wrote into a file, in nanoseconds since the epoch.
 
     Raises CorruptError for anything else.
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from beam.base.files import open_directory
 
-_DEEP = 100  # a depth that `shutil.rmtree` can remove, however deep the stack of its caller is
+_DEEP = 100  # a depth that `shutil.rmtree` can remove even if its caller's stack is deep
 
 
 def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from enum import IntEnum
 
-PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})  # shortages pass by themselves
+PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})  # shortages that pass by themselves
 
 
 class ExitCode(IntEnum):

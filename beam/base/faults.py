@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-POINTS = (
+CRASH_POINTS = (
     "put.written",
     "put.renamed",
     "put.published",
@@ -66,12 +66,12 @@ POINTS = (
     "rename.recorded",
 )
 
-_armed = os.environ.get("BEAM_CRASH_AT", "")
+_armed_point = os.environ.get("BEAM_CRASH_AT", "")
 
 
 def crash_point(point: str) -> None:
     """End the process by SIGKILL if `BEAM_CRASH_AT` names this point."""
-    if point == _armed:
+    if point == _armed_point:
         import signal
 
         os.kill(os.getpid(), signal.SIGKILL)

@@ -30,20 +30,20 @@ _HINTS = {
     errno.EMFILE: "too many open files; raise `ulimit -n`",
     errno.ENFILE: "the system has too many open files",
 }
-TURN_FILES = 24  # the event loop, the agent's pipes, its guard, journal, locks and message files
-MORE_TURN_FILES = 8  # of another turn beside it
-HELD_FILES = 2  # of an agent that is held: journal and lock
-_GONE = " (deleted)"  # the system marks the path of a removed file like this
+TURN_DESCRIPTORS = 24  # of one turn: event loop, the agent's pipes, its guard, journal, locks and message files
+EXTRA_TURN_DESCRIPTORS = 8  # of each further turn at the same time
+HELD_AGENT_DESCRIPTORS = 2  # of each agent that is held: its journal and lock
+_DELETED_SUFFIX = " (deleted)"  # the system marks the path of a removed file like this
 _FILE_MODE = 0o600
 _WRITER_THREADS = 16
-PIECE_BYTES = 4 << 20  # how much of a file of any size is read in one piece: a usual segment of a journal
-_MORE = 4096  # bytes that may have been added since its size was read
+PIECE_BYTES = 4 << 20  # the largest piece in which a file is read, as large as a usual segment of a journal
+_GROWTH_BYTES = 4096  # that may have been added to a file since its size was read
 _DIRECTORY_MODE = 0o700
 _waits_for_disk = contextvars.ContextVar("waits_for_disk", default=True)
-_NO_WAITING = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device would keep its opener
+_NONBLOCKING_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # so that opening a FIFO or a device never blocks
 
 
-class disk:
+class disk_action:
     """Context manager that turns an OSError in its block into a DiskError: "can't <action> <path>: <why>"."""
 
     __slots__ = ("_action", "_path")
@@ -72,16 +72,17 @@ def is_full(error: DiskError) -> bool:
 
 
 def check_descriptors(count: int) -> None:
-    """Raise DiskError unless `count` more files can be opened. With this check first, no operation fails halfway."""
+    """Raise DiskError unless `count` more files can be opened. An operation that begins with this check does not fail
+    halfway."""
     null = Path(os.devnull)
-    with contextlib.ExitStack() as opened_here, disk(f"open {count} more files, such as", null):
+    with contextlib.ExitStack() as opened_here, disk_action(f"open {count} more files, such as", null):
         for _ in range(count):
             opened_here.callback(os.close, os.open(null, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def make_directory(path: Path) -> None:
     """Create the directory and its missing parents, each for this user only. An existing directory stays as it is."""
-    with disk("make", path):
+    with disk_action("make", path):
         if path.is_dir():
             return
         make_directory(path.parent)
@@ -90,7 +91,7 @@ def make_directory(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def unsynced() -> Generator[None]:
+def without_sync() -> Generator[None]:
     """Write without syncing to disk inside the context, in this task and in the tasks that it starts.
 
     This is for a replay, which has no effects and can be repeated, so its files may be lost in a power failure.
@@ -103,7 +104,7 @@ def unsynced() -> Generator[None]:
 
 
 def sync(handle: int) -> bool:
-    """Sync the open file to disk and return True; inside `unsynced` do nothing and return False."""
+    """Sync the open file to disk and return True; inside `without_sync` do nothing and return False."""
     if not _waits_for_disk.get():
         return False
     os.fsync(handle)
@@ -112,7 +113,7 @@ def sync(handle: int) -> bool:
 
 def sync_directory(path: Path) -> None:
     """Sync the names in the directory to disk."""
-    with disk("sync", path):
+    with disk_action("sync", path):
         handle = open_directory(path)
         try:
             sync(handle)
@@ -122,7 +123,7 @@ def sync_directory(path: Path) -> None:
 
 def write_new(path: Path, data: bytes) -> None:
     """Create a file and sync its content to disk. The file's name is on disk only once its directory is synced."""
-    with disk("write", path):
+    with disk_action("write", path):
         handle = open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             write_all(handle, data)
@@ -140,7 +141,7 @@ def allocate(path: Path, size: int) -> None:
 
     The content of the file is undefined. After a DiskError the file does not exist.
     """
-    with disk("write", path):
+    with disk_action("write", path):
         handle = open_to_write(path, os.O_WRONLY | os.O_CREAT)
         try:
             if hasattr(os, "posix_fallocate"):
@@ -192,7 +193,7 @@ def move(source: Path, target: Path) -> None:
     try:
         source.rename(target)
     except FileNotFoundError:
-        with disk("look at", target.parent):
+        with disk_action("look at", target.parent):
             has_target = target.parent.is_dir()
         if has_target:
             raise
@@ -206,7 +207,7 @@ def move(source: Path, target: Path) -> None:
 
 def remove(path: Path) -> None:
     """Remove the file, durably. The file may be gone already."""
-    with disk("remove", path):
+    with disk_action("remove", path):
         path.unlink(missing_ok=True)
     sync_directory(path.parent)
 
@@ -219,10 +220,10 @@ def open_to_write(path: Path, flags: int, *, directory_fd: int | None = None) ->
     """
     try:
         name = path if directory_fd is None else path.name
-        handle = os.open(name, flags | _NO_WAITING | os.O_NOFOLLOW, _FILE_MODE, dir_fd=directory_fd)
+        handle = os.open(name, flags | _NONBLOCKING_FLAGS | os.O_NOFOLLOW, _FILE_MODE, dir_fd=directory_fd)
     except OSError as error:
         raise _refusal(path, error) from error
-    _checked(path, handle)
+    _check_plain(path, handle)
     return handle
 
 
@@ -249,7 +250,7 @@ def real_directory(path: Path) -> str:
                 real = str(Path(f"/proc/self/fd/{handle}").readlink())
             finally:
                 os.close(handle)
-            if real.startswith("/") and not real.endswith(_GONE):
+            if real.startswith("/") and not real.endswith(_DELETED_SUFFIX):
                 return real
     return os.path.realpath(path)
 
@@ -257,7 +258,7 @@ def real_directory(path: Path) -> str:
 def write_at(directory_fd: int, name: str, data: bytes) -> None:
     """Create a file in an open directory that others may write to. An existing file is never written to. Raises
     OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _NO_WAITING
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _NONBLOCKING_FLAGS
     handle = os.open(name, flags, _FILE_MODE, dir_fd=directory_fd)
     try:
         write_all(handle, data)
@@ -277,21 +278,22 @@ def write_all(handle: int, data: bytes) -> None:
 
 # -- reading what somebody else may have put there ---------------------------------------------------------------------
 
-_READ = os.O_RDONLY | _NO_WAITING
+_READ_FLAGS = os.O_RDONLY | _NONBLOCKING_FLAGS
 _NO_ATIME = getattr(os, "O_NOATIME", 0)
-_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAIN)  # no fault of the file
+# Errors that are not the file's fault.
+_PASSING_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAIN)
 
 
 def open_to_read(path: Path | str, *, follow: bool = False, quietly: bool = False) -> int:
-    """Return a descriptor of the plain file for reading. Raises the same errors as `opened`. `quietly` leaves the
+    """Return a descriptor of the plain file for reading. Raises the same errors as `open_reader`. `quietly` leaves the
     access time of the file unchanged if the file is this user's own."""
     if quietly:
         with contextlib.suppress(PermissionError):
-            return _open(path, follow=follow, flags=_READ | _NO_ATIME)[0]
+            return _open(path, follow=follow, flags=_READ_FLAGS | _NO_ATIME)[0]
     return _open(path, follow=follow)[0]
 
 
-def opened(path: Path | str, *, follow: bool = False) -> BinaryIO:
+def open_reader(path: Path | str, *, follow: bool = False) -> BinaryIO:
     """Return the plain file, opened for reading.
 
     Raises OSError, and RefusedFileError for anything but a plain file. Without `follow`, a symbolic link is refused.
@@ -304,12 +306,12 @@ def read(path: Path, limit: int, *, follow: bool = False) -> bytes:
     """Return the content of a plain file of at most `limit` bytes.
 
     Raises FileNotFoundError for a missing file; RefusedFileError for a larger file and for anything but a plain file (a
-    symbolic link is treated as in `opened`); DiskError for any other failure.
+    symbolic link is treated as in `open_reader`); DiskError for any other failure.
     """
     try:
         handle, size = _open(path, follow=follow)
         try:
-            data = content(handle, size, limit)
+            data = read_content(handle, size, limit)
         finally:
             os.close(handle)
     except FileNotFoundError:
@@ -335,15 +337,15 @@ def read_at(directory_fd: int, name: str, limit: int, *, owner: int) -> bytes:
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise RefusedFileError(f"{name[:80]!r} is no name of a file", subject=name[:80])
     try:
-        handle = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=directory_fd)
+        handle = os.open(name, _READ_FLAGS | os.O_NOFOLLOW, dir_fd=directory_fd)
         try:
             found = os.fstat(handle)
             wrong = _what_is_wrong(found, owner)
-            data = None if wrong else content(handle, found.st_size, limit)
+            data = None if wrong else read_content(handle, found.st_size, limit)
         finally:
             os.close(handle)
     except OSError as error:
-        if error.errno in _PASSING:
+        if error.errno in _PASSING_ERRNOS:
             raise disk_error("read", Path(name), error) from error
         is_link = error.errno == errno.ELOOP
         why = "is a symbolic link" if is_link else f"can't be read: {error.strerror}"
@@ -353,7 +355,7 @@ def read_at(directory_fd: int, name: str, limit: int, *, owner: int) -> bytes:
     return data
 
 
-def pieces(path: Path | str, start: int = 0, *, follow: bool = False) -> Generator[bytes, None, None]:
+def read_pieces(path: Path | str, start: int = 0, *, follow: bool = False) -> Generator[bytes, None, None]:
     """Yield the content of a plain file from the byte `start` to its present end, in pieces of at most PIECE_BYTES.
 
     This is for files of any size to which others append. Raises the same errors as `read`.
@@ -361,7 +363,7 @@ def pieces(path: Path | str, start: int = 0, *, follow: bool = False) -> Generat
     try:
         handle, size = _open(path, follow=follow)
         try:
-            while data := os.pread(handle, min(PIECE_BYTES, max(size - start, 0) + _MORE), start):
+            while data := os.pread(handle, min(PIECE_BYTES, max(size - start, 0) + _GROWTH_BYTES), start):
                 start += len(data)
                 yield data
         finally:
@@ -380,7 +382,7 @@ def _what_is_wrong(found: os.stat_result, owner: int) -> str:
     return "" if found.st_uid == owner else f"belongs to another user (uid {found.st_uid})"
 
 
-def _open(path: Path | str, *, follow: bool, flags: int = _READ) -> tuple[int, int]:
+def _open(path: Path | str, *, follow: bool, flags: int = _READ_FLAGS) -> tuple[int, int]:
     """Return a descriptor of the plain file, and the file's size. Raises OSError, RefusedFileError."""
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW)
@@ -388,7 +390,7 @@ def _open(path: Path | str, *, follow: bool, flags: int = _READ) -> tuple[int, i
         if error.errno == errno.ELOOP and follow:
             return _open_link(path, flags)
         raise _refusal(path, error) from error
-    return handle, _checked(path, handle).st_size
+    return handle, _check_plain(path, handle).st_size
 
 
 def _open_link(path: Path | str, flags: int) -> tuple[int, int]:
@@ -396,8 +398,8 @@ def _open_link(path: Path | str, flags: int) -> tuple[int, int]:
         handle = os.open(path, flags)
     except OSError as error:
         raise _refusal(path, error) from error
-    found = _checked(path, handle)
-    if found.st_uid not in (os.geteuid(), 0):  # root's: what a package manager put into the person's configuration
+    found = _check_plain(path, handle)
+    if found.st_uid not in (os.geteuid(), 0):  # 0: root, as a package manager may have written the file
         os.close(handle)
         raise RefusedFileError(
             f"{path} is a symbolic link to a file of another user (uid {found.st_uid})",
@@ -407,7 +409,7 @@ def _open_link(path: Path | str, flags: int) -> tuple[int, int]:
     return handle, found.st_size
 
 
-def _checked(path: Path | str, handle: int) -> os.stat_result:
+def _check_plain(path: Path | str, handle: int) -> os.stat_result:
     """Return the file status of the descriptor if it is of a plain file. Otherwise close the descriptor, and raise
     IsADirectoryError or RefusedFileError."""
     found = os.fstat(handle)
@@ -416,7 +418,7 @@ def _checked(path: Path | str, handle: int) -> os.stat_result:
     os.close(handle)
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    raise _not_plain(path, found.st_mode)
+    raise _not_plain_error(path, found.st_mode)
 
 
 def _refusal(path: Path | str, error: OSError) -> OSError | RefusedFileError:
@@ -428,7 +430,7 @@ def _refusal(path: Path | str, error: OSError) -> OSError | RefusedFileError:
             subject=str(path),
         )
     if error.errno == errno.ENXIO:
-        return _not_plain(path, _mode(path))
+        return _not_plain_error(path, _mode(path))
     return error
 
 
@@ -439,7 +441,7 @@ def _mode(path: Path | str) -> int:
         return 0
 
 
-def _not_plain(path: Path | str, mode: int) -> RefusedFileError:
+def _not_plain_error(path: Path | str, mode: int) -> RefusedFileError:
     return RefusedFileError(
         f"{path} is {_kind(mode)}, and beam reads plain files only",
         "move it away if you did not create it",
@@ -461,7 +463,7 @@ def _kind(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "no file")
 
 
-def content(handle: int, size: int, limit: int) -> bytes | None:
+def read_content(handle: int, size: int, limit: int) -> bytes | None:
     """Return the whole content of the open file, whose size was `size` a moment ago; None if it is more than `limit`
     bytes."""
     if size > limit:
@@ -482,10 +484,10 @@ def _in_mib(limit: int) -> str:
 
 def names(path: Path) -> list[str]:
     """Return the names in a directory, sorted; [] if the directory does not exist."""
-    return sorted(listed(path))
+    return sorted(unsorted_names(path))
 
 
-def listed(path: Path) -> list[str]:
+def unsorted_names(path: Path) -> list[str]:
     """Return the names in a directory, unsorted; [] if the directory does not exist. Sorting would cost as much as
     listing."""
     try:

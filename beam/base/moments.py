@@ -40,4 +40,4 @@ def _moment(text: str, now: datetime) -> datetime | None:
     try:
         return moment.astimezone()
     except (OverflowError, OSError, ValueError):
-        return None  # the year 1, say
+        return None  # for example in the year 1

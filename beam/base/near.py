@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_NEAR = 0.7  # of difflib's ratio: one letter in four may differ; at its own 0.6 `resume` means `remove`
+_NEAR = 0.7  # ratio of difflib: one letter in four may differ; at its default 0.6, `resume` matches `remove`
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

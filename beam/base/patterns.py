@@ -1,7 +1,8 @@
 """Checks a person's regular expressions: they must compile, and must not take long on any screen.
 
 Python's regular expressions have no time limit. So each pattern is tried on rows of increasing length that are hard for
-it, and is refused as soon as one search takes too long. For a text of any size, `at_most` ends the search by a signal.
+it, and is refused as soon as one search takes too long. For a text of any size, `time_limit` ends the search by a
+signal.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LITERALS = 12
 _GROWTH = 4
 
 
-def problem(text: str, *, whole_screen: bool) -> str:
+def find_problem(text: str, *, whole_screen: bool) -> str:
     """Return a text that says what is wrong with the pattern; "" if nothing is wrong.
 
     `whole_screen`: the pattern is searched in many rows at a time.
@@ -52,7 +53,7 @@ def _takes_long(compiled: re.Pattern[str], text: str) -> bool:
     process was stopped, so the search is tried again then."""
     for _ in range(_TRIES):
         began = time.process_time()
-        with contextlib.suppress(TimeoutError), at_most(_LONGEST_WAIT_S):
+        with contextlib.suppress(TimeoutError), time_limit(_LONGEST_WAIT_S):
             compiled.search(text)
             return time.process_time() - began > MOST_SECONDS
         if time.process_time() - began > MOST_SECONDS:
@@ -61,7 +62,7 @@ def _takes_long(compiled: re.Pattern[str], text: str) -> bool:
 
 
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Raise TimeoutError in the block once the block takes longer than `seconds`, even in the middle of one search.
 
     Outside of the main thread there is no limit, because Python handles signals only in the main thread.
@@ -82,7 +83,7 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def groups(text: str) -> int:
+def count_groups(text: str) -> int:
     """Return the number of groups in a valid pattern."""
     return re.compile(text).groups
 

@@ -14,8 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-_SHORT = 100_000, 20, 100  # objects; with 700 collecting takes a tenth of a short command's time and finds nothing
-_LONG = 2_000, 10, 10  # with the thresholds of a short command, garbage would stay in memory for days
+# Objects. With Python's own 700, collecting takes a tenth of a short command's time and finds nothing.
+_SHORT_RUN_THRESHOLDS = 100_000, 20, 100
+_LONG_RUN_THRESHOLDS = 2_000, 10, 10  # with the thresholds of a short command, garbage would stay in memory for days
 
 
 def prepare() -> None:
@@ -24,7 +25,7 @@ def prepare() -> None:
 
     On other systems `beam watch` imports watchfiles, which imports anyio, which may need OpenSSL.
     """
-    gc.set_threshold(*_SHORT)
+    gc.set_threshold(*_SHORT_RUN_THRESHOLDS)
     if sys.platform == "linux":
         sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
 
@@ -36,11 +37,11 @@ def allow_tls() -> None:
         del sys.modules["ssl"]
 
 
-def stay() -> None:
+def prepare_long_run() -> None:
     """Collect garbage as often as a long-lived process needs. Objects that exist already are never collected, because
     they stay in use."""
     gc.freeze()
-    gc.set_threshold(*_LONG)
+    gc.set_threshold(*_LONG_RUN_THRESHOLDS)
 
 
 def import_msgspec() -> None:
@@ -60,10 +61,10 @@ def import_msgspec() -> None:
             del sys.modules[name]
 
 
-def leave(code: int) -> NoReturn:
+def exit_fast(code: int) -> NoReturn:
     """End the process without the interpreter's shutdown, which takes 15 ms to free memory. Flushes stderr only."""
     try:  # noqa: SIM105 - contextlib would be imported for it
         sys.stderr.flush()
     except OSError:
-        pass  # nobody is left to be told
+        pass  # nobody reads stderr any more
     os._exit(code)

@@ -21,7 +21,7 @@ def run_blocking(steps: Steps[R]) -> R:
             return result
 
 
-async def sleeping(steps: Steps[R]) -> R:
+async def run_async(steps: Steps[R]) -> R:
     """Run the generator to its end in an event loop and return its result."""
     import asyncio
 

@@ -14,7 +14,7 @@ import msgspec
 T = TypeVar("T")
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
-_one = allocate_lock()
+_lock = allocate_lock()
 
 
 def decode(data: bytes | str, type_: type[T]) -> T:
@@ -33,6 +33,6 @@ def convert(value: object, type_: type[T], *, strict: bool = True) -> T:
 def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     known = _decoders.get(type_)
     if known is None:
-        with _one:
+        with _lock:
             known = _decoders.setdefault(type_, msgspec.json.Decoder(type_))
     return known

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 MOST_NODES = 20_000
 DEEPEST = 32
-_FAST = 1 << 16, 1000  # characters and brackets; up to both limits, any text is parsed in half a second
+_UNCHECKED_SIZE = 1 << 16, 1000  # characters and brackets; up to both limits, any text is parsed in half a second
 
 
 def check(text: str) -> None:
@@ -17,7 +17,7 @@ def check(text: str) -> None:
 
     A short text with few brackets is not checked.
     """
-    if len(text) <= _FAST[0] and text.count("[") + text.count("{") <= _FAST[1]:
+    if len(text) <= _UNCHECKED_SIZE[0] and text.count("[") + text.count("{") <= _UNCHECKED_SIZE[1]:
         return
     import yaml
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from beam import Beam, BeamError, NotFoundError, Options, UnsupportedError, clock
 from beam.board.decision import Answer
-from beam.cli.render.team import changed
+from beam.cli.render.team import task_line
 
 if TYPE_CHECKING:
     from beam import AskLine, TeamActions, TeamLine
@@ -37,16 +37,16 @@ class Actions:
         """Send a message to the agent, or mail to the team member. The answer appears in the stream."""
         if row.kind == "member":
             member, _, team = row.key.rpartition("@")
-            return _send_mail(self._team(team, self._claude_homes), member, text)
+            return _send_mail(self._team_actions(team, self._claude_homes), member, text)
         beam = self._beam_of_row(row, "be sent messages")
-        agent = _agent(row)
+        agent = _agent_name(row)
         access = beam.default_access(agent, None)
         options = Options() if access is None else Options(access=access)
         return f"sent {beam.put(beam.message(agent, text, wait=False, options=options))}"
 
     def steer(self, row: Row, text: str) -> str:
         """Pass a text to the turn that runs."""
-        return self._beam_of_row(row, "be told anything").steer(_agent(row), text)
+        return self._beam_of_row(row, "be told anything").steer(_agent_name(row), text)
 
     def interrupt(self, row: Row, message_id: str) -> str:
         """End the turn of exactly this message."""
@@ -54,12 +54,12 @@ class Actions:
 
     def pause(self, row: Row) -> str:
         """Pause the agent's queue, or resume it if it is paused."""
-        beam, agent = self._beam_of_row(row, "be paused"), _agent(row)
+        beam, agent = self._beam_of_row(row, "be paused"), _agent_name(row)
         return beam.resume(agent) if row.state == "paused" else beam.pause(agent)
 
     def diff(self, row: Row) -> str:
         """Return what changed since the agent's last turn began, as a patch."""
-        found = self._beam_of_row(row, "be compared").diff(_agent(row))
+        found = self._beam_of_row(row, "be compared").diff(_agent_name(row))
         since = f"since turn {found.turn} of {found.agent} began ({found.ts}), in {found.folder}"
         if not found.changes.files:
             return f"nothing changed {since}"
@@ -74,29 +74,29 @@ class Actions:
 
     def mail(self, team: TeamLine, member: str, text: str) -> str:
         """Put mail into the inbox of a team's member."""
-        return _send_mail(self._team(team.team, [team.home]), member, text)
+        return _send_mail(self._team_actions(team.team, [team.home]), member, text)
 
     def add_task(self, team: TeamLine, subject: str) -> str:
         """Add a task."""
-        return changed(self._team(team.team, [team.home]).add_task(subject))
+        return task_line(self._team_actions(team.team, [team.home]).add_task(subject))
 
     def claim_task(self, team: TeamLine, number: str, owner: str) -> str:
         """Make `owner` the owner of a free task."""
-        return changed(self._team(team.team, [team.home]).claim_task(number, owner))
+        return task_line(self._team_actions(team.team, [team.home]).claim_task(number, owner))
 
     def start_task(self, team: TeamLine, number: str) -> str:
         """Set a task to in progress."""
-        return changed(self._team(team.team, [team.home]).start_task(number))
+        return task_line(self._team_actions(team.team, [team.home]).start_task(number))
 
     def finish_task(self, team: TeamLine, number: str) -> str:
         """Set a task to completed."""
-        return changed(self._team(team.team, [team.home]).finish_task(number))
+        return task_line(self._team_actions(team.team, [team.home]).finish_task(number))
 
     def block_task(self, team: TeamLine, number: str, by: str) -> str:
         """Make a task wait for the task `by`."""
-        return changed(self._team(team.team, [team.home]).block_task(number, by))
+        return task_line(self._team_actions(team.team, [team.home]).block_task(number, by))
 
-    def _team(self, name: str, homes: Sequence[str]) -> TeamActions:
+    def _team_actions(self, name: str, homes: Sequence[str]) -> TeamActions:
         from beam import TeamActions
 
         actions = TeamActions(self._beam.environ, name, claude_homes=homes)
@@ -133,7 +133,7 @@ def seconds_of(ts: str) -> float | None:
         return None
 
 
-def _agent(row: Row) -> str:
+def _agent_name(row: Row) -> str:
     assert row.project is not None
     return row.key.removeprefix(f"{row.project}/")
 

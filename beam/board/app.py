@@ -11,11 +11,11 @@ from beam.board import bars
 from beam.board.dialogs import InputDialog, TextDialog
 from beam.board.help import HELP, TASK_KEYS, keys_of
 from beam.board.lines import FixedLines, Lines
-from beam.board.panes import PANES, TEAM
+from beam.board.panes import PANES, TEAM_PANE
 from beam.board.picture_actions import PictureWithActions
 from beam.board.spans import SCALES_S
 from beam.board.stream import detail_lines, parse_filter
-from beam.board.words import Piece, as_text, plain
+from beam.board.words import Piece, as_text, safe_line
 
 
 class Board(PictureWithActions):
@@ -79,17 +79,17 @@ class Board(PictureWithActions):
         if len(self.screen_stack) > 1:
             self.screen.focus_next()
             return
-        self._lines("pane" if self.focused is self._lines("table") else "table").focus()
+        self._lines_widget("pane" if self.focused is self._lines_widget("table") else "table").focus()
 
     def action_pane(self, at: int) -> None:
         """Show the pane with the number `at` (from 0)."""
         self._at = at
-        self.feed.wanted_team = (self.feed.wanted_team or "") if at == TEAM else None
-        if at == TEAM:
+        self.feed.wanted_team = (self.feed.wanted_team or "") if at == TEAM_PANE else None
+        if at == TEAM_PANE:
             self.feed.refresh_soon()
-        pane = self._lines("pane")
+        pane = self._lines_widget("pane")
         pane.follows, pane.has_cursor = at == 0, True
-        pane.show({0: self._stream_lines, TEAM: self._team_lines, 2: self._times}.get(at, FixedLines([])))
+        pane.show({0: self._stream_lines, TEAM_PANE: self._team_lines, 2: self._times}.get(at, FixedLines([])))
         self.tick()
 
     def action_scale(self, by: int) -> None:
@@ -102,23 +102,23 @@ class Board(PictureWithActions):
         names = [line.team for line in self.feed.teams]
         now = self._team.shown.team.team if self._team is not None else ""
         wanted = names[(names.index(now) + 1) % len(names)] if now in names else ""
-        self.action_pane(TEAM)
+        self.action_pane(TEAM_PANE)
         self.feed.wanted_team = wanted
 
     def action_only(self) -> None:
         """Show only the events of the selected row in the stream. If the stream shows only these already, show all
         events again."""
-        row = self._row()
+        row = self._selected_row()
         if row is None:
             return
         self._filter_text = ""
-        self.stream.use(parse_filter("", key="" if self.stream.filter.key == row.key else row.key))
+        self.stream.set_filter(parse_filter("", key="" if self.stream.filter.key == row.key else row.key))
         self.action_pane(0)
 
     def action_no_filter(self) -> None:
         """Show all events again."""
         self._filter_text, self._note = "", Piece("")
-        self.stream.use(parse_filter(""))
+        self.stream.set_filter(parse_filter(""))
         self.tick()
 
     def action_filter(self) -> None:
@@ -126,8 +126,8 @@ class Board(PictureWithActions):
 
         def use(text: str | None) -> None:
             if text is not None:
-                self._filter_text = plain(text)
-                self.stream.use(parse_filter(text))
+                self._filter_text = safe_line(text)
+                self.stream.set_filter(parse_filter(text))
                 self.action_pane(0)
 
         title = "Show only events with these words, agent:NAME, team:PART or type:task.*"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from beam.board.panes import PANES
 from beam.board.rows import Row
-from beam.board.words import Piece, StyledLine, cell, money, plain
+from beam.board.words import Piece, StyledLine, cell, money, safe_line
 
 if TYPE_CHECKING:
     from beam import AskLine
@@ -54,13 +54,13 @@ def note(said: Piece, asks: Sequence[tuple[Path, AskLine]]) -> StyledLine:
         return (said,)
     first = asks[0][1]
     more = f" and {len(asks) - 1} more" if len(asks) > 1 else ""
-    return (Piece(plain(f"{first.agent} asks for {first.tool}{more}: a shows it"), "ask"),)
+    return (Piece(safe_line(f"{first.agent} asks for {first.tool}{more}: a shows it"), "ask"),)
 
 
 def keys(known: Sequence[Key], width: int) -> StyledLine:
     """Return the line with as many of the keys as fit into the width."""
     pieces: list[Piece] = []
-    for end, key, name, _ in _ends(known):
+    for end, key, name, _ in _key_ends(known):
         if end > width:
             break
         pieces += [Piece(key, "key"), Piece(f" {name}  ")]
@@ -69,10 +69,10 @@ def keys(known: Sequence[Key], width: int) -> StyledLine:
 
 def action_at(known: Sequence[Key], column: int) -> str:
     """Return the action of the key at that column; "" if there is none."""
-    return next((action for end, _, _, action in _ends(known) if column < end), "")
+    return next((action for end, _, _, action in _key_ends(known) if column < end), "")
 
 
-def _ends(known: Sequence[Key]) -> Iterator[tuple[int, str, str, str]]:
+def _key_ends(known: Sequence[Key]) -> Iterator[tuple[int, str, str, str]]:
     used = 0
     for key, name, action in known:
         used += len(key) + len(name) + 3

@@ -35,7 +35,7 @@ def board(
         raise UnsupportedError("beam board needs Textual, which is not installed", "pip install 'beam-agents[board]'")
     if not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):  # Textual draws on stderr
         raise UsageError("beam board needs a terminal", "beam watch --all prints the same to a pipe")
-    term = os.environ.get("TERM", "")  # that of the terminal, whatever a configuration says
+    term = os.environ.get("TERM", "")  # of the real terminal, not of a configuration
     if term in ("", "dumb", "unknown"):
         raise UsageError(
             f"beam board can't draw on a terminal that is {term or 'not named'}, as TERM says",
@@ -47,9 +47,9 @@ def board(
     from beam.board.actions import Actions
     from beam.board.app import Board
     from beam.board.feed import Feed
-    from beam.board.pasted import keep_as_text
+    from beam.board.pasted import keep_pastes_as_text
 
-    keep_as_text()
+    keep_pastes_as_text()
     actions = Actions(call.beam, claude_homes=claude_home or ())
     shown = Board(Feed(call.beam, actions.beam_for_project, claude_homes=claude_home or (), since=begin), actions)
     shown.run()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from beam.board.words import plain, wrap
+from beam.board.words import safe_line, wrap
 from beam.cli.render.asks import always_words
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _QUESTIONS = {
 def ask_lines(ask: AskLine, width: int) -> list[str]:
     """Return the ask in lines of at most `width` columns: who asks for which tool, the description, and everything that
     would run."""
-    found = wrap(f"{plain(ask.agent)} asks for {plain(ask.tool)}", width)
+    found = wrap(f"{safe_line(ask.agent)} asks for {safe_line(ask.tool)}", width)
     if ask.description:
         found += ["", *wrap(ask.description, width)]
     found.append("")
@@ -42,12 +42,12 @@ def ask_lines(ask: AskLine, width: int) -> list[str]:
         return found + wrap("what it would get is not known" if value is None else json.dumps(value), width)
     for name, part in value.items():
         text = part if isinstance(part, str) else json.dumps(part, indent=2, ensure_ascii=False)
-        found += wrap(f"{plain(name)}:", width)
+        found += wrap(f"{safe_line(name)}:", width)
         found += ["  " + line for line in wrap(text, max(1, width - 2))]
     return found
 
 
-def offer(ask: AskLine) -> str:
+def always_offer(ask: AskLine) -> str:
     """Return what `always` would allow from now on; "" if the agent does not offer it."""
     return always_words(bytes(ask.suggestions))
 

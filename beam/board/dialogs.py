@@ -10,9 +10,9 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from beam.board.decision import Answer, Decision, ask_lines, offer
+from beam.board.decision import Answer, Decision, always_offer, ask_lines
 from beam.board.lines import FixedLines, Lines
-from beam.board.words import Piece, cell, plain, wrap
+from beam.board.words import Piece, cell, safe_line, wrap
 
 if TYPE_CHECKING:
     from textual import events
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from beam import AskLine
 
 
-def _fixed(lines: list[str], style: str = "") -> FixedLines:
+def _fixed_lines(lines: list[str], style: str = "") -> FixedLines:
     return FixedLines([(Piece(line, style),) for line in lines])
 
 
-_PATCH = {"+": "good", "-": "bad", "@": "tool"}  # by the first sign of a line
+_PATCH_STYLES = {"+": "good", "-": "bad", "@": "tool"}  # by the first sign of a line
 
 
 class TextDialog(ModalScreen[None]):
@@ -41,9 +41,9 @@ class TextDialog(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="box"):
-            yield Lines(_fixed([plain(self._title)], "head"), id="title", has_cursor=False)
-            yield Lines(_fixed([]), id="text", has_cursor=False)
-            yield Lines(_fixed(["↑↓ page up page down  esc back"], "dim"), id="keys", has_cursor=False)
+            yield Lines(_fixed_lines([safe_line(self._title)], "head"), id="title", has_cursor=False)
+            yield Lines(_fixed_lines([]), id="text", has_cursor=False)
+            yield Lines(_fixed_lines(["↑↓ page up page down  esc back"], "dim"), id="keys", has_cursor=False)
 
     def on_mount(self) -> None:
         """Give the focus to the text, so that the keys scroll the text."""
@@ -59,9 +59,9 @@ class TextDialog(ModalScreen[None]):
         text = self.query_one("#text", Lines)
         width = max(1, text.size.width)
         if not self._is_patch:
-            text.show(_fixed(wrap(self._text, width)))
+            text.show(_fixed_lines(wrap(self._text, width)))
             return
-        lines = [(line, _PATCH.get(line[:1], "")) for line in self._text.splitlines()]
+        lines = [(line, _PATCH_STYLES.get(line[:1], "")) for line in self._text.splitlines()]
         text.show(FixedLines([(Piece(part, style),) for line, style in lines for part in wrap(line, width)]))
 
     def action_dismiss_it(self) -> None:
@@ -82,9 +82,9 @@ class InputDialog(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="box low"):
-            yield Lines(_fixed([plain(self._title)], "head"), id="title", has_cursor=False)
+            yield Lines(_fixed_lines([safe_line(self._title)], "head"), id="title", has_cursor=False)
             yield Input(value=self._value, id="typed")
-            yield Lines(_fixed(["enter: do it  esc: back"], "dim"), id="keys", has_cursor=False)
+            yield Lines(_fixed_lines(["enter: do it  esc: back"], "dim"), id="keys", has_cursor=False)
 
     def on_mount(self) -> None:
         """Give the focus to the input field."""
@@ -111,8 +111,8 @@ class ConfirmDialog(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="box low"):
-            lines = [*wrap(plain(self._text), 70)[:3], "", "y does it, any other key goes back"]
-            yield Lines(_fixed(lines), id="text", has_cursor=False)
+            lines = [*wrap(safe_line(self._text), 70)[:3], "", "y does it, any other key goes back"]
+            yield Lines(_fixed_lines(lines), id="text", has_cursor=False)
 
     def on_key(self, event: events.Key) -> None:
         """Close the dialog with the answer that the key means."""
@@ -127,14 +127,14 @@ class AskDialog(ModalScreen[Answer]):
     def __init__(self, ask: AskLine) -> None:
         super().__init__()
         self.ask = ask
-        self.decision = Decision(offer(ask))
+        self.decision = Decision(always_offer(ask))
 
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="box"):
-            yield Lines(_fixed([f"DECIDE {self.ask.id}"], "head"), id="title", has_cursor=False)
-            yield Lines(_fixed([]), id="text", has_cursor=False, on_move=self.on_scroll)
-            yield Lines(_fixed([""]), id="keys", has_cursor=False)
+            yield Lines(_fixed_lines([f"DECIDE {self.ask.id}"], "head"), id="title", has_cursor=False)
+            yield Lines(_fixed_lines([]), id="text", has_cursor=False, on_move=self.on_scroll)
+            yield Lines(_fixed_lines([""]), id="keys", has_cursor=False)
 
     def on_mount(self) -> None:
         """Give the focus to the text, so that the keys scroll the text."""
@@ -152,7 +152,7 @@ class AskDialog(ModalScreen[Answer]):
 
     def _fill(self) -> None:
         text = self.query_one("#text", Lines)
-        text.show(_fixed(ask_lines(self.ask, max(1, text.size.width))))
+        text.show(_fixed_lines(ask_lines(self.ask, max(1, text.size.width))))
         self._draw()
 
     def _draw(self) -> None:

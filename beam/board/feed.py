@@ -22,13 +22,11 @@ from beam.board.teams import TeamSnapshot
 if TYPE_CHECKING:
     from beam import AnyEvent, AskLine, Beam, MemberLine, Placed, TeamLine, TeamShown
 
-_PAUSE_S = 0.2  # between two batches of events: many small ones would cost more than they show
+_PAUSE_S = 0.2  # between two batches of events, because many small batches would cost too much
 _POLL_S = 2.0
-_POLL_SHARE = (
-    40  # after a snapshot that took a second the next comes 40 seconds later: snapshots never keep a machine busy
-)
+_POLL_SHARE = 40  # the pause after a snapshot is this many times as long as the snapshot took, to save CPU time
 _TEAM_S = 3.0
-_COUNT_S = 20.0  # at least so long between two readings of what members used: all transcripts are read for it
+_COUNT_S = 20.0  # the shortest time between two readings of the members' usage, which read all transcripts
 _MOST_EVENTS = 50_000  # events that wait for the board
 
 
@@ -60,7 +58,7 @@ class Feed:
         self._is_over = False
         self._is_refresh_wanted = False
         self._standing: Sequence[TeamShown] = ()
-        self._used: dict[str, dict[str, MemberLine]] = {}  # by team and member, as it was counted last
+        self._used: dict[str, dict[str, MemberLine]] = {}  # by team and member, with the usage that was read last
         self._snapshot: Snapshot | None = None
         self._team: TeamSnapshot | None = None
         self.teams: Sequence[TeamLine] = ()
@@ -69,7 +67,7 @@ class Feed:
 
     def start(self) -> None:
         """Start the threads."""
-        for target in (self._poll, self._read_events):
+        for target in (self._take_snapshots, self._read_events):
             threading.Thread(target=self._keep_running, args=(target,), daemon=True).start()
 
     def close(self) -> None:
@@ -107,14 +105,14 @@ class Feed:
             except BeamError as error:
                 self.trouble = error.message
                 time.sleep(_POLL_S)
-            except Exception as error:  # noqa: BLE001 - else its thread ends, and the board stands still in silence
+            except Exception as error:  # noqa: BLE001 - otherwise the thread would end, and the board stand still without a message
                 self.trouble = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
                 time.sleep(_POLL_S)
 
     # -- events --------------------------------------------------------------------------------------------------------
 
     def _read_events(self) -> None:
-        from beam import ForeignSessions, team_views  # after the first picture: they load much
+        from beam import ForeignSessions, team_views  # not at the top, because these load many modules
 
         teams = team_views.teams(
             self._beam.environ,
@@ -127,13 +125,13 @@ class Feed:
         stood = 0.0
         try:
             for batch in self._beam.stream_all(teams, history=bool(self._since), foreign=foreign):
-                self._events.extend(received for one in batch if (received := self._received(one)) is not None)
+                self._events.extend(received for one in batch if (received := self._receive_event(one)) is not None)
                 now = time.monotonic()
                 if now - stood >= _POLL_S:
                     is_first, stood = not stood, now
                     self._standing = team_views.standing(teams, now_ns=time.time_ns(), longer_than_s=60.0)
                     if is_first and self._standing:
-                        self._wake.set()  # the snapshot before had no team
+                        self._wake.set()  # earlier snapshots had no team
                 if self._is_over:
                     return
                 time.sleep(_PAUSE_S)
@@ -141,7 +139,7 @@ class Feed:
             foreign.close()
             teams.close()
 
-    def _received(self, one: Placed) -> ReceivedEvent | None:
+    def _receive_event(self, one: Placed) -> ReceivedEvent | None:
         event = one.event
         if self._since and event.ts < self._since:
             return None
@@ -159,7 +157,7 @@ class Feed:
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
-    def _poll(self) -> None:
+    def _take_snapshots(self) -> None:
         team_read_at = counts_at = 0.0
         while not self._is_over:
             began = time.monotonic()
@@ -199,7 +197,7 @@ class Feed:
 
         for shown in self._standing:
             team = shown.team
-            with contextlib.suppress(BeamError, OSError):  # it may have ended
+            with contextlib.suppress(BeamError, OSError):  # the team may have ended
                 found = TeamsHere(self._beam.environ, claude_homes=[team.home]).show(team.team)
                 self._used[team.team] = {member.member: member for member in found.members}
 

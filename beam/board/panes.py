@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from beam import TaskLine
 
 PANES = ("Stream", "Team", "Time", "Cost")
-TEAM = 1
+TEAM_PANE = 1
 
 
 class Table(LineSource):
@@ -77,7 +77,7 @@ class TeamLines(LineSource):
         found = self._entries[at] if at < len(self._entries) else _NO_TEAM
         self._selected = (found.kind, found.id)
 
-    def place_of(self, at: int) -> int:
+    def index_of_selected(self, at: int) -> int:
         """Return the index of the line of the selected member or task. If nothing is selected, or the selected member
         or task is gone, return `at`."""
         kind, _ = self._selected

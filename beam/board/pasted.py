@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from textual._xterm_parser import XTermParser
     from textual.message import Message
 
-_ESCAPE, _PICTURE = "\x1b", "\u241b"
+_ESCAPE, _VISIBLE_ESCAPE = "\x1b", "\u241b"
 _START, _END = "\x1b[200~", "\x1b[201~"
 
 
@@ -25,16 +25,16 @@ class Pastes:
 
     def __init__(self) -> None:
         self._is_paste = False
-        self._last = ""  # the last characters outside of a paste: a mark may come in two pieces
-        self._held = ""  # what may be the beginning of a paste's end
+        self._last = ""  # the last characters outside of a paste, because a start mark may come in pieces
+        self._held = ""  # the last characters of a paste that may begin its end mark
 
     def escape_pasted(self, data: str) -> str:
         """Take the next piece of input; return the text that may be parsed now."""
         if not self._is_paste and _ESCAPE not in data and _ESCAPE not in self._last:
             return data
-        return "".join(self._parts(data))
+        return "".join(self._escape_parts(data))
 
-    def _parts(self, data: str) -> Iterable[str]:
+    def _escape_parts(self, data: str) -> Iterable[str]:
         for at, char in enumerate(data, start=1):
             if not self._is_paste:
                 self._last = (self._last + char)[-len(_START) :]
@@ -46,7 +46,7 @@ class Pastes:
                 self._is_paste, self._held, self._last = False, "", ""
                 yield _END
             while self._held and (self._held == _END or not _END.startswith(self._held)):
-                yield self._held[0].replace(_ESCAPE, _PICTURE)
+                yield self._held[0].replace(_ESCAPE, _VISIBLE_ESCAPE)
                 self._held = self._held[1:]
 
 
@@ -76,7 +76,7 @@ def decoder_class(encoding: str) -> Callable[[], IncrementalDecoder]:
     return partial(getincrementaldecoder(encoding), "replace")
 
 
-def keep_as_text() -> None:
+def keep_pastes_as_text() -> None:
     """Make Textual's terminal driver use the classes from `parser_class` and `decoder_class`. The driver has no option
     for them."""
     from textual.drivers import linux_driver

@@ -18,11 +18,11 @@ from beam.board import bars
 from beam.board.actions import seconds_of
 from beam.board.help import keys_of
 from beam.board.lines import FixedLines, Lines
-from beam.board.panes import PANES, TEAM, StreamLines, Table, TeamLines, TimeLines, cost_lines
+from beam.board.panes import PANES, TEAM_PANE, StreamLines, Table, TeamLines, TimeLines, cost_lines
 from beam.board.rows import Everyone, Row, Snapshot
 from beam.board.spans import Costs, Spans
 from beam.board.stream import Stream, stream_event
-from beam.board.words import Piece, plain
+from beam.board.words import Piece, safe_line
 
 if TYPE_CHECKING:
     from beam import AskLine
@@ -85,8 +85,8 @@ class Picture(App[None]):
     def on_mount(self) -> None:
         """Start the feed once the first picture is drawn."""
         for name in ("title", "tabs", "note", "keys"):
-            self._lines(name).can_focus = False
-        self._lines("table").focus()
+            self._lines_widget(name).can_focus = False
+        self._lines_widget("table").focus()
         if not self.is_headless:
             import asyncio
             import signal
@@ -105,7 +105,7 @@ class Picture(App[None]):
         """Draw the picture at the new size."""
         self.call_after_refresh(self.tick)
 
-    def _lines(self, name: str) -> Lines:
+    def _lines_widget(self, name: str) -> Lines:
         return self.screen_stack[0].query_one(f"#{name}", Lines)
 
     def select_row(self, at: int) -> None:
@@ -116,7 +116,7 @@ class Picture(App[None]):
 
     def select_line(self, at: int) -> None:
         """Select the member or task at that line of the team pane."""
-        if self._at == TEAM:
+        if self._at == TEAM_PANE:
             self._team_lines.select(at)
             self._note = Piece("")
 
@@ -136,7 +136,7 @@ class Picture(App[None]):
         if team is not None:
             self._team = team
         if self.feed.trouble:
-            self._note = Piece(plain(self.feed.trouble), "bad")
+            self._note = Piece(safe_line(self.feed.trouble), "bad")
             self.feed.trouble = ""
         self._draw()
 
@@ -160,18 +160,18 @@ class Picture(App[None]):
         self.everyone.apply(received.key, received.event)
         self.spans.apply(received.key, received.event, at_s)
         self.costs.apply(received.key, received.event, at_s)
-        self._names.setdefault(received.key, plain(received.name))
+        self._names.setdefault(received.key, safe_line(received.name))
         shown = stream_event(received.event, received.key, received.name)
         if shown is not None:
             gone = self.stream.dropped
             self.stream.add(shown)
             if self.stream.dropped != gone and self._at == 0:
-                pane = self._lines("pane")
+                pane = self._lines_widget("pane")
                 pane.cursor, pane.top = max(0, pane.cursor - 1), max(0, pane.top - 1)
 
     def _draw(self) -> None:
         now = self._now()
-        table, pane = self._lines("table"), self._lines("pane")
+        table, pane = self._lines_widget("table"), self._lines_widget("pane")
         rows = self.everyone.rows()
         known = {row.key: seconds_of(row.since) if row.since else None for row in rows}
         self.table.rows, self.table.since_s, self.table.now_s = rows, known, now
@@ -192,9 +192,9 @@ class Picture(App[None]):
         elif now - self._note_and_since[1] > _NOTE_S:
             self._note = Piece("")
         ts = clock.rfc3339(int(now * 1e9))[11:19]
-        if self._at == TEAM:
+        if self._at == TEAM_PANE:
             self._team_lines.show(self._team, width)
-            pane.cursor = self._team_lines.place_of(pane.cursor)
+            pane.cursor = self._team_lines.index_of_selected(pane.cursor)
         elif self._at == 2:
             self._times.tick(now, ts)
         elif self._at == 3:
@@ -203,19 +203,19 @@ class Picture(App[None]):
         pane.show()
         for name, line in (
             ("title", bars.title(rows, ts, self.size.width)),
-            ("tabs", bars.tabs(self._at, self._only())),
+            ("tabs", bars.tabs(self._at, self._filter_description())),
             ("note", bars.note(self._note, self._asks)),
             ("keys", bars.keys(keys_of(PANES[self._at]), self.size.width)),
         ):
-            source = self._lines(name).source
+            source = self._lines_widget(name).source
             if not isinstance(source, FixedLines) or list(source.lines) != [line]:
-                self._lines(name).show(FixedLines([line]))
+                self._lines_widget(name).show(FixedLines([line]))
 
-    def _only(self) -> str:
+    def _filter_description(self) -> str:
         active = self.stream.filter
         return "" if active.is_empty else self._filter_text or self._names.get(active.key, active.key)
 
-    def _row(self) -> Row | None:
+    def _selected_row(self) -> Row | None:
         """Return the selected row. If there is none, show a note that says so, and return None."""
         row = self.everyone.get(self._selected)
         if row is None:
@@ -223,5 +223,5 @@ class Picture(App[None]):
         return row
 
     def _set_note(self, text: str, style: str = "") -> None:
-        self._note = Piece(plain(text), style)
+        self._note = Piece(safe_line(text), style)
         self.tick()

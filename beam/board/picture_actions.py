@@ -11,9 +11,9 @@ from textual import work
 
 from beam.board.actions import Actions, attempt
 from beam.board.dialogs import AskDialog, ConfirmDialog, InputDialog, TextDialog
-from beam.board.panes import TEAM
+from beam.board.panes import TEAM_PANE
 from beam.board.picture import Picture
-from beam.board.words import Piece, plain
+from beam.board.words import Piece, safe_line
 
 if TYPE_CHECKING:
     from beam.board.decision import Answer
@@ -33,7 +33,7 @@ class PictureWithActions(Picture):
     @work(thread=True)
     def _run_action(self, action: Callable[[], str]) -> None:
         is_done, text = attempt(action)
-        self._note = Piece(plain(text), "" if is_done else "bad")
+        self._note = Piece(safe_line(text), "" if is_done else "bad")
         self.feed.refresh_soon()
 
     @work(thread=True)
@@ -43,7 +43,7 @@ class PictureWithActions(Picture):
             self._note = Piece("")
             self.call_from_thread(self.push_screen, TextDialog(title, text, is_patch=True))
         else:
-            self._note = Piece(plain(text), "bad")
+            self._note = Piece(safe_line(text), "bad")
 
     def _start_action(self, words: str, action: Callable[[], str]) -> None:
         self._note = Piece(words, "dim")
@@ -53,18 +53,18 @@ class PictureWithActions(Picture):
     def action_send(self) -> None:
         """Ask for a message and send it to the selected row, or to the selected member in the team pane."""
         snapshot, member = self._team, self._team_lines.member
-        if snapshot is not None and member and self._at == TEAM and self._lines("pane").has_focus:
+        if snapshot is not None and member and self._at == TEAM_PANE and self._lines_widget("pane").has_focus:
             team = snapshot.shown.team
             self._input(f"Send to {member} of team {team.team}", lambda text: self._actions.mail(team, member, text))
             return
-        row = self._row()
+        row = self._selected_row()
         if row is not None:
             where = f" of team {row.place}" if row.kind == "member" else ""
             self._input_for_row(row, f"Send to {row.name}{where}", lambda text: self._actions.send(row, text))
 
     def action_steer(self) -> None:
         """Ask for a text and pass it to the turn that runs."""
-        row = self._row()
+        row = self._selected_row()
         if row is not None:
             self._input_for_row(
                 row, f"Tell the running turn of {row.name}", lambda text: self._actions.steer(row, text)
@@ -92,7 +92,7 @@ class PictureWithActions(Picture):
 
     def action_interrupt(self) -> None:
         """End the turn that runs, once the person has confirmed it."""
-        row = self._row()
+        row = self._selected_row()
         if row is None:
             return
         message_id = row.message_id
@@ -107,13 +107,13 @@ class PictureWithActions(Picture):
 
     def action_pause(self) -> None:
         """Pause the agent's queue, or resume it if it is paused."""
-        row = self._row()
+        row = self._selected_row()
         if row is not None:
             self._start_action("asking its holder …", lambda: self._actions.pause(row))
 
     def action_diff(self) -> None:
         """Show what changed since the agent's last turn began."""
-        row = self._row()
+        row = self._selected_row()
         if row is not None:
             self._note = Piece("comparing …", "dim")
             self._run_and_show(f"What changed in the folder of {row.name}", lambda: self._actions.diff(row))
@@ -136,7 +136,7 @@ class PictureWithActions(Picture):
 
     def action_task(self, verb: str) -> None:
         """Add a task to the team, or change the task under the cursor."""
-        snapshot = self._team if self._at == TEAM else None
+        snapshot = self._team if self._at == TEAM_PANE else None
         if snapshot is None:
             self._set_note("tasks are those of the team in the pane Team: 2", "bad")
             return

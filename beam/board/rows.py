@@ -12,16 +12,25 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, structs
 
 from beam import estimated_usd, events
-from beam.board.words import Piece, StyledLine, cell, count, elapsed, money, plain
-from beam.cli.render.calls import brief, brief_call
+from beam.board.words import Piece, StyledLine, cell, count, elapsed, money, safe_line
+from beam.cli.render.calls import brief_call, brief_doing
 
 if TYPE_CHECKING:
     from beam import AgentStatus, AnyEvent, AskLine, ForeignStatus, TeamShown, Usage
 
 Kind = Literal["agent", "session", "member"]
 
-_RANK = {"asking": 0, "died": 1, "blocked": 1, "untrusted": 1, "running": 2, "working": 2, "waiting": 3, "paused": 4}
-_STYLE = {
+_STATE_RANKS = {
+    "asking": 0,
+    "died": 1,
+    "blocked": 1,
+    "untrusted": 1,
+    "running": 2,
+    "working": 2,
+    "waiting": 3,
+    "paused": 4,
+}
+_STATE_STYLES = {
     "asking": "ask",
     "died": "bad",
     "blocked": "bad",
@@ -32,7 +41,7 @@ _STYLE = {
     "paused": "dim",
     "archived": "dim",
 }
-_BUSY = frozenset({"running", "working", "asking"})
+_BUSY_STATES = frozenset({"running", "working", "asking"})
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -60,7 +69,7 @@ class Row(Struct, frozen=True, kw_only=True):
     @property
     def is_busy(self) -> bool:
         """Return whether the row's agent works or asks."""
-        return self.state in _BUSY
+        return self.state in _BUSY_STATES
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -81,9 +90,9 @@ def agent_key(project: Path, agent: str) -> str:
 
 def rows_of(snapshot: Snapshot) -> list[Row]:
     """Return a row for everyone in the snapshot."""
-    found = [_agent(project, line) for project, lines in snapshot.agents for line in lines]
-    found += [_session(line) for line in snapshot.sessions if not _is_member(line, snapshot.teams)]
-    found += [_member(shown, at) for shown in snapshot.teams for at in range(len(shown.members))]
+    found = [_agent_row(project, line) for project, lines in snapshot.agents for line in lines]
+    found += [_session_row(line) for line in snapshot.sessions if not _is_member(line, snapshot.teams)]
+    found += [_member_row(shown, at) for shown in snapshot.teams for at in range(len(shown.members))]
     return found
 
 
@@ -98,7 +107,7 @@ def _is_member(line: ForeignStatus, teams: Sequence[TeamShown]) -> bool:
     )
 
 
-def _total(used: Usage) -> int | None:
+def _total_tokens(used: Usage) -> int | None:
     known = [
         part
         for part in (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)
@@ -107,7 +116,7 @@ def _total(used: Usage) -> int | None:
     return sum(known) if known else None
 
 
-def _agent(project: Path, line: AgentStatus) -> Row:
+def _agent_row(project: Path, line: AgentStatus) -> Row:
     running = line.running
     asks = tuple(ask.id for ask in running.asks) if running is not None else ()
     state = "asking" if asks and line.state in ("running", "waiting") else line.state
@@ -120,20 +129,20 @@ def _agent(project: Path, line: AgentStatus) -> Row:
     trouble = line.error or line.blocked or line.untrusted or ""
     since = running.since if running is not None else line.last.at if line.last is not None else ""
     cost = line.totals.cost_usd
-    total = _total(line.totals.usage)
+    total = _total_tokens(line.totals.usage)
     if running is not None and running.usage is not None:
-        total = (total or 0) + (_total(running.usage) or 0)
+        total = (total or 0) + (_total_tokens(running.usage) or 0)
     if running is not None and running.cost_usd is not None:
         cost = (cost or 0.0) + running.cost_usd
     return Row(
         key=agent_key(project, line.agent),
-        name=plain(line.agent),
+        name=safe_line(line.agent),
         kind="agent",
-        place=plain(str(project)),
+        place=safe_line(str(project)),
         state=state,
         since=since,
-        tool=plain(brief_call(call.name, bytes(call.input))) if call is not None else "",
-        what=plain(trouble or last),
+        tool=safe_line(brief_call(call.name, bytes(call.input))) if call is not None else "",
+        what=safe_line(trouble or last),
         tokens=total,
         cost_usd=line.estimated_usd if line.estimated_usd is not None else cost,
         is_estimate=line.estimated_usd is not None,
@@ -144,34 +153,34 @@ def _agent(project: Path, line: AgentStatus) -> Row:
     )
 
 
-def _session(line: ForeignStatus) -> Row:
+def _session_row(line: ForeignStatus) -> Row:
     ident = line.session_id or f"pid{line.pid}"
     return Row(
         key=f"{line.cli}~{ident}",
-        name=plain(f"{line.cli}~{ident[-4:]}"),
+        name=safe_line(f"{line.cli}~{ident[-4:]}"),
         kind="session",
-        place=plain(line.folder),
+        place=safe_line(line.folder),
         state=line.state,
         since=line.state_since or line.since,
-        tool=plain(line.doing) if line.state == "working" else "",
-        what=plain(line.doing or line.prompt),
+        tool=safe_line(line.doing) if line.state == "working" else "",
+        what=safe_line(line.doing or line.prompt),
         tokens=line.tokens,
         cost_usd=line.cost_usd,
         is_estimate=line.is_estimate,
     )
 
 
-def _member(shown: TeamShown, at: int) -> Row:
+def _member_row(shown: TeamShown, at: int) -> Row:
     member = shown.members[at]
     return Row(
         key=f"{member.member}@{shown.team.team}",
-        name=plain(member.member),
+        name=safe_line(member.member),
         kind="member",
-        place=plain(shown.team.team),
+        place=safe_line(shown.team.team),
         state=member.state or "unknown",
         since=member.since or "",
-        tool=plain(brief(member.doing)) if member.state == "working" else "",
-        what=plain(member.last_words),
+        tool=safe_line(brief_doing(member.doing)) if member.state == "working" else "",
+        what=safe_line(member.last_words),
         tokens=member.tokens,
         cost_usd=member.cost_usd,
         is_estimate=member.cost_usd is not None,
@@ -212,7 +221,9 @@ class Everyone:
     def rows(self) -> list[Row]:
         """Return all rows, sorted by state (asking, in trouble, working, waiting, paused, other), then by kind, then by
         name."""
-        return sorted(self._rows.values(), key=lambda row: (_RANK.get(row.state, 5), row.kind, row.name, row.key))
+        return sorted(
+            self._rows.values(), key=lambda row: (_STATE_RANKS.get(row.state, 5), row.kind, row.name, row.key)
+        )
 
     def get(self, key: str) -> Row | None:
         """Return the row of that key; None if there is none."""
@@ -226,7 +237,7 @@ def _row_after(row: Row, event: AnyEvent) -> Row:
         case events.SessionPrompted() | events.MemberWorking():
             return structs.replace(row, state="working", since=event.ts, tool="")
         case events.SessionIdle():
-            used = _total(event.usage)
+            used = _total_tokens(event.usage)
             cost = event.cost_usd
             if cost is None and event.model is not None:
                 cost = estimated_usd(event.model, event.usage)
@@ -243,11 +254,11 @@ def _row_after(row: Row, event: AnyEvent) -> Row:
         case events.MemberIdle():
             return structs.replace(row, state="idle", since=event.ts, tool="")
         case events.ToolCalled():
-            return structs.replace(row, tool=plain(brief_call(event.name, bytes(event.input))))
+            return structs.replace(row, tool=safe_line(brief_call(event.name, bytes(event.input))))
         case events.ToolReturned():
             return structs.replace(row, tool="") if row.tool else row
         case events.PermissionAsked() if event.expires is not None or row.kind == "session":
-            what = plain(f"asks for {event.tool}")
+            what = safe_line(f"asks for {event.tool}")
             return structs.replace(row, state="asking", since=event.ts, what=what, asks=(*row.asks, event.ask_id))
         case events.PermissionDecided() | events.PermissionCancelled() if event.ask_id in row.asks:
             left = tuple(each for each in row.asks if each != event.ask_id)
@@ -261,12 +272,12 @@ def _row_after(row: Row, event: AnyEvent) -> Row:
             )
         case events.TurnFinished():
             what = f"{event.status}{f': {event.reason}' if event.reason else ''}"
-            return structs.replace(  # the next snapshot has the cost: added here, it could count twice
+            return structs.replace(  # without the cost, which the next snapshot includes
                 row,
                 state="paused" if row.state == "paused" else "idle",
                 since=event.ts,
                 tool="",
-                what=plain(what),
+                what=safe_line(what),
                 message_id=None,
                 asks=(),
             )
@@ -279,12 +290,12 @@ def _row_after(row: Row, event: AnyEvent) -> Row:
 
 # -- as lines ----------------------------------------------------------------------------------------------------------
 
-_NUMBERS = (7, 8, 9)  # columns of elapsed, tokens, cost
+_NUMBER_WIDTHS = (7, 8, 9)  # columns of elapsed, tokens, cost
 
 
 def header_line(width: int) -> StyledLine:
     """Return the line with the names of the columns."""
-    return (Piece(_line(width, ("WHO", "STATE", "FOR", "TOKENS", "COST", "WHERE", "DOES")), "head"),)
+    return (Piece(_table_line(width, ("WHO", "STATE", "FOR", "TOKENS", "COST", "WHERE", "DOES")), "head"),)
 
 
 def draw_row(row: Row, width: int, now_s: float, started_s: float | None) -> StyledLine:
@@ -298,40 +309,40 @@ def draw_row(row: Row, width: int, now_s: float, started_s: float | None) -> Sty
         row.place.rstrip("/").rpartition("/")[2] if row.kind != "member" else f"team {row.place}",
         row.what if row.state == "asking" else row.tool or row.what,
     )
-    name, state = _widths(width)[:2]
-    line = _line(width, parts)
-    style = _STYLE.get(row.state, "")
+    name, state = _column_widths(width)[:2]
+    line = _table_line(width, parts)
+    style = _STATE_STYLES.get(row.state, "")
     middle = name + 1 + state
     busy = "" if row.tool else "dim"
-    rest = line[_offset(width) :]
-    if not line.isascii():  # cut by columns, not by characters
+    rest = line[_doing_offset(width) :]
+    if not line.isascii():  # a wide character takes two columns, so the parts can't be sliced
         return (Piece(line, style),)
     return (
         Piece(line[: name + 1], "name" if row.is_busy else ""),
         Piece(line[name + 1 : middle], style),
-        Piece(line[middle : _offset(width)]),
+        Piece(line[middle : _doing_offset(width)]),
         Piece(rest, busy),
     )
 
 
-def _widths(width: int) -> tuple[int, int, int]:
+def _column_widths(width: int) -> tuple[int, int, int]:
     """Return the widths of the columns name, state and place."""
     if width < 100:
         return max(10, min(16, width // 5)), 10, 0
     return min(28, width // 6), 12, min(24, width // 8)
 
 
-def _offset(width: int) -> int:
-    name, state, place = _widths(width)
-    return name + 1 + state + sum(_NUMBERS) + 1 + (place + 1 if place else 0)
+def _doing_offset(width: int) -> int:
+    name, state, place = _column_widths(width)
+    return name + 1 + state + sum(_NUMBER_WIDTHS) + 1 + (place + 1 if place else 0)
 
 
-def _line(width: int, parts: Iterable[str]) -> str:
+def _table_line(width: int, parts: Iterable[str]) -> str:
     who, state, since, tokens, cost, place, does = parts
-    name_width, state_width, place_width = _widths(width)
+    name_width, state_width, place_width = _column_widths(width)
     line = cell(who, name_width) + " " + cell(state, state_width)
-    line += cell(since, _NUMBERS[0] - 1, right=True) + cell(tokens, _NUMBERS[1], right=True)
-    line += cell(cost, _NUMBERS[2], right=True) + "  "
+    line += cell(since, _NUMBER_WIDTHS[0] - 1, right=True) + cell(tokens, _NUMBER_WIDTHS[1], right=True)
+    line += cell(cost, _NUMBER_WIDTHS[2], right=True) + "  "
     if place_width:
         line += cell(place, place_width) + " "
-    return cell(line + cell(does, max(0, width - _offset(width))), width)
+    return cell(line + cell(does, max(0, width - _doing_offset(width))), width)

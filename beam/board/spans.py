@@ -10,7 +10,7 @@ from msgspec import Struct
 from beam import AnyEvent, estimated_usd, events
 from beam.board.words import Piece, StyledLine, cell, count, money
 
-_KEPT_SPANS = 500  # of one row
+_KEPT_SPANS = 500  # spans of one row
 _KEPT_COSTS = 20_000
 _BARS = "▁▂▃▄▅▆▇█"
 SCALES_S = (60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 24 * 3600.0)
@@ -47,19 +47,19 @@ class Spans:
         """Update the row's spans for an event that happened at `at_s`."""
         match event:
             case events.TurnStarted() | events.SessionPrompted() | events.MemberWorking():
-                self._begin(key, "working", at_s)
+                self._begin_span(key, "working", at_s)
             case events.PermissionAsked() if event.expires is not None:
-                self._begin(key, "asking", at_s)
-            case events.PermissionDecided() | events.PermissionCancelled() if self._asks(key):
-                self._begin(key, "working", at_s)
+                self._begin_span(key, "asking", at_s)
+            case events.PermissionDecided() | events.PermissionCancelled() if self._is_asking(key):
+                self._begin_span(key, "working", at_s)
             case events.TurnFinished() | events.SessionIdle() | events.MemberIdle() | events.MemberLeft():
                 self.mark_idle(key, at_s)
 
-    def _asks(self, key: str) -> bool:
+    def _is_asking(self, key: str) -> bool:
         spans = self.by_key.get(key)
         return bool(spans) and spans is not None and spans[-1].end_s is None and spans[-1].kind == "asking"
 
-    def _begin(self, key: str, kind: str, at_s: float) -> None:
+    def _begin_span(self, key: str, kind: str, at_s: float) -> None:
         self.mark_idle(key, at_s)
         spans = self.by_key.setdefault(key, [])
         spans.append(Span(kind, at_s))
@@ -85,11 +85,11 @@ def bar(spans: Sequence[Span], begin_s: float, end_s: float, width: int) -> Styl
 
 def axis(end_s: float, scale_s: float, width: int, clock: str) -> StyledLine:
     """Return the axis of the bars: how long ago the left edge is, and the time now."""
-    left = f"{_scale(scale_s)} ago"
+    left = f"{_scale_text(scale_s)} ago"
     return (Piece(left + cell(clock, max(0, width - len(left)), right=True), "dim"),)
 
 
-def _scale(seconds: float) -> str:
+def _scale_text(seconds: float) -> str:
     return f"{int(seconds // 3600)}h" if seconds >= 3600 else f"{int(seconds // 60)}m"
 
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from beam import AnyEvent, Wanted, events
-from beam.board.words import Piece, StyledLine, cell, plain, plain_lines
+from beam.board.words import Piece, StyledLine, cell, safe_line, safe_lines
 from beam.cli.render import asks as render_asks
 from beam.cli.render.calls import brief_call
 from beam.cli.render.event_text import is_internal, sign_and_text
 
-KEPT = 5_000
+KEPT_EVENTS = 5_000
 _STYLES = {
     "✗": "bad",
     "!": "bad",
@@ -96,20 +96,20 @@ def stream_event(event: AnyEvent, key: str, name: str) -> StreamEvent | None:
         case events.ToolReturned():
             sign, text = ("✗" if event.is_error else "✓"), event.output[:500] or "returned nothing"
         case events.PermissionAsked():
-            about = render_asks.what(event.description, bytes(event.input))
+            about = render_asks.request_text(event.description, bytes(event.input))
             sign, text = "?", f"asks for {event.tool}: {about}"
         case _:
             found = sign_and_text(event)
             if found is None:
                 return None
             sign, text = found
-    return StreamEvent(event, key, plain(name), sign, plain(text))
+    return StreamEvent(event, key, safe_line(name), sign, safe_line(text))
 
 
 class Stream:
     """The last events. The length and the indexes count only the events that pass the filter."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = KEPT_EVENTS) -> None:
         self._all: deque[StreamEvent] = deque(maxlen=kept)
         self._matching: deque[StreamEvent] = deque(maxlen=kept)
         self.filter = Filter()
@@ -122,7 +122,7 @@ class Stream:
             self.dropped += len(self._matching) == self._matching.maxlen
             self._matching.append(shown)
 
-    def use(self, new: Filter) -> None:
+    def set_filter(self, new: Filter) -> None:
         """Use this filter for the kept events and for new ones."""
         self.filter = new
         self._matching = deque((each for each in self._all if new.fits(each)), maxlen=self._all.maxlen)
@@ -140,7 +140,7 @@ def draw_event(shown: StreamEvent, width: int) -> StyledLine:
     name = max(8, min(_LONGEST_NAME, width // 5))
     style = _STYLES.get(shown.sign[:1], "")
     return (
-        Piece(plain(shown.event.ts[11:19]) + " ", "dim"),
+        Piece(safe_line(shown.event.ts[11:19]) + " ", "dim"),
         Piece(cell(shown.name, name) + " ", "name"),
         Piece(cell(shown.sign, 2), style),
         Piece(cell(shown.text, max(0, width - name - 12)), style if style in ("bad", "dim", "ask") else ""),
@@ -150,11 +150,11 @@ def draw_event(shown: StreamEvent, width: int) -> StyledLine:
 def detail_lines(shown: StreamEvent) -> Iterator[str]:
     """Yield all lines about the event: its whole text, then its fields."""
     event = shown.event
-    yield plain(f"{shown.name}  {event.__struct_config__.tag}  {event.ts}")
+    yield safe_line(f"{shown.name}  {event.__struct_config__.tag}  {event.ts}")
     yield ""
     found = sign_and_text(event)
     text = event.output if isinstance(event, events.ToolReturned) else found[1] if found is not None else ""
     if text:
-        yield from plain_lines(text)
+        yield from safe_lines(text)
         yield ""
-    yield from plain_lines(json.dumps(json.loads(events.encode(event)), indent=2, ensure_ascii=False))
+    yield from safe_lines(json.dumps(json.loads(events.encode(event)), indent=2, ensure_ascii=False))

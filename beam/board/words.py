@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from beam.cli.render.text import collapse_to_line, display_width, escape_controls, truncate
 
-_LONGEST = 4_000  # how many characters of a text are shown on a line at most
+_MOST_CHARACTERS = 4_000  # how many characters of a text are shown on a line at most
 _INVISIBLE = frozenset({"Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MARKS = frozenset({"Mn", "Me"})
-_MOST_MARKS = 2  # on one letter
+_MOST_MARKS = 2  # combining marks on one letter
 
 
 class Piece(NamedTuple):
@@ -23,21 +23,21 @@ class Piece(NamedTuple):
 StyledLine = tuple[Piece, ...]
 
 
-def plain(text: str) -> str:
+def safe_line(text: str) -> str:
     """Return the first 4,000 characters of the text on one line. Control and invisible characters are replaced by
     visible signs."""
-    text = text[:_LONGEST]
-    return collapse_to_line(text if text.isascii() else _visible(text))
+    text = text[:_MOST_CHARACTERS]
+    return collapse_to_line(text if text.isascii() else _show_invisible(text))
 
 
-def plain_lines(text: str) -> list[str]:
-    """Return the lines of the text. Control and invisible characters are replaced as in `plain`, and all spaces are
+def safe_lines(text: str) -> list[str]:
+    """Return the lines of the text. Control and invisible characters are replaced as in `safe_line`, and all spaces are
     kept."""
-    whole = text if text.isascii() else _visible(text)
+    whole = text if text.isascii() else _show_invisible(text)
     return [escape_controls(line).expandtabs(4) for line in whole.replace("\r\n", "\n").split("\n")]
 
 
-def _visible(text: str) -> str:
+def _show_invisible(text: str) -> str:
     """Return the text with each invisible character replaced by `<U+XXXX>`, and with at most two combining marks on
     each letter. Control characters stay."""
     found: list[str] = []
@@ -64,7 +64,7 @@ def cell(text: str, width: int, *, right: bool = False) -> str:
 def wrap(text: str, width: int) -> list[str]:
     """Return the text wrapped into lines of at most `width` columns; nothing is left out."""
     found = []
-    for line in plain_lines(text):
+    for line in safe_lines(text):
         rest = line
         while display_width(rest) > width:
             end, used = 0, 0

@@ -56,15 +56,15 @@ def _send(
     from beam.broker.put import find_receiver, put
     from beam.store.outbox import Answer
 
-    message = _message(context, request, name, sender)
-    context = context.rechecked()
+    message = _compose_message(context, request, name, sender)
+    context = context.recheck_exposure()
     asked, at_most = message.options.access, message.at_most
     find_receiver(context, message.to, asked, from_agent=message.hops > 0, at_most=at_most)
     lane = message.id.rpartition("-")[2] if message.options.once else None
     paths = context.agent_paths(message.to, lane)
     put(context, paths, message, once=True)
     crash_point("outbox.put")
-    launch.try_ensure(context, paths)
+    launch.try_ensure_worker(context, paths)
     if not request.wait:
         return Answer(accepted=message.id)
     accept(Answer(accepted=message.id))
@@ -79,7 +79,7 @@ def _send(
     return Answer(accepted=message.id, outcome=outcome)
 
 
-def _message(context: RootContext, request: Request, name: str, sender: Sender) -> Message:
+def _compose_message(context: RootContext, request: Request, name: str, sender: Sender) -> Message:
     from beam.broker.compose import Caller, compose
 
     before = sender.message
@@ -98,7 +98,7 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
         wait=request.wait,
         clock=context.clock,
         limits=context.config.limits,
-        attach=[_inside(sender.folder, path) for path in request.attach],
+        attach=[_path_inside(sender.folder, path) for path in request.attach],
         options=request.options,
         key=request.key,
         deadline=request.deadline,
@@ -142,11 +142,11 @@ def _check_rules(options: Options, sender: Sender) -> None:
 
 
 def _reply(context: RootContext, request: Request, sender: Sender) -> Steps[Answer]:
-    from beam.broker.mailbox import replying
+    from beam.broker.mailbox import reply_in_steps
     from beam.store.outbox import Answer
 
     paths = _paths_of(context, request.target)
-    outcome = yield from replying(
+    outcome = yield from reply_in_steps(
         context, paths, request.target, request.text, failed=request.failed, at_most=sender.at_most
     )
     return Answer(outcome=outcome)
@@ -157,12 +157,12 @@ def _interrupt(context: RootContext, request: Request, sender: Sender) -> Steps[
     from beam.store.outbox import Answer
 
     paths = _paths_of(context, request.target)
-    _check_own(paths, request.target, sender)
+    _check_is_own_message(paths, request.target, sender)
     answer = yield from ask(context, paths, "interrupt", request.target, by=sender.agent)
     return Answer(said=answer)
 
 
-def _check_own(paths: AgentPaths, message_id: str, sender: Sender) -> None:
+def _check_is_own_message(paths: AgentPaths, message_id: str, sender: Sender) -> None:
     """Raise UsageError if the agent did not send the message itself, NotFoundError if the message has ended."""
     from beam.store.queue import Queue
 
@@ -191,7 +191,7 @@ def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answe
     paths = _paths_of(context, request.target)
     turn = read_state(paths.journal).open_turn
     if request.stop and turn is not None and turn.message_id is not None and request.target in turn.asks:
-        _check_own(paths, turn.message_id, sender)
+        _check_is_own_message(paths, turn.message_id, sender)
     answer = yield from ask(
         context,
         paths,
@@ -217,7 +217,7 @@ def _paths_of(context: RootContext, whole_id: str) -> AgentPaths:
     return next((each for each in paths.lanes() if each.lane == lane), paths)
 
 
-def _inside(folder: Path, named: str) -> Path:
+def _path_inside(folder: Path, named: str) -> Path:
     """Return the real path of a file that an agent attaches to a message. Raises UsageError if the file is outside of
     `folder`, the agent's own folder."""
     path = Path(os.path.realpath(folder / named)) if "\0" not in named else folder.parent

@@ -17,7 +17,7 @@ from beam.base.surrogates import escape_surrogates
 from beam.broker import standing
 from beam.broker.context import RootContext
 from beam.broker.sender import Sender
-from beam.config.resolve import Resolved
+from beam.config.resolve import ResolvedAgent
 from beam.model import events
 from beam.model.message import Message, SessionContext
 from beam.model.outcome import Total
@@ -26,18 +26,18 @@ from beam.model.state import Fork, Session
 from beam.process import tree
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.store.segment import read_state
-from beam.turns.choice import lowest, most_of
-from beam.turns.confine import Own
+from beam.turns.choice import lowest_access, max_access_of_messages
+from beam.turns.confine import OwnDirectories
 from beam.turns.request import TurnRequest
 
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog
 
 
-BY_FLAG = "this message"  # whose the rules are that a person sent along
+MESSAGE_RULES_SOURCE = "this message"  # the source of rules that a person gave with a message
 
 
-def request_of(log: AgentLog, message: Message, before: standing.FolderCheck | None = None) -> TurnRequest:
+def build_turn_request(log: AgentLog, message: Message, before: standing.FolderCheck | None = None) -> TurnRequest:
     """Return the request for the turn of this message. If the message asks for a new session, or the agent's adapter
     has changed, archive the current session first. `before` is the last check of the folder; it is used again if it was
     made for this message a moment ago."""
@@ -59,8 +59,16 @@ def request_of(log: AgentLog, message: Message, before: standing.FolderCheck | N
         session_id=session_id,
         fork=fork is not None,
         upto=fork.upto if fork is not None else session.upto if session is not None else None,
-        carried=_carried_by(context, fork) if fork is not None else session.carried if session is not None else None,
-        told=_told_by(context, fork) if fork is not None else session.told if session is not None else None,
+        carried=_token_total_of_fork(context, fork)
+        if fork is not None
+        else session.carried
+        if session is not None
+        else None,
+        told=_prompt_digest_of_fork(context, fork)
+        if fork is not None
+        else session.told
+        if session is not None
+        else None,
         fresh_session_id=_new_session_id(f"{place_key} {message.id} {message.attempt}"),
         adapter=adapter,
         adapter_name=settings.adapter,
@@ -73,7 +81,7 @@ def request_of(log: AgentLog, message: Message, before: standing.FolderCheck | N
             "BEAM_AGENT": message.to,
             "BEAM_LANE": paths.lane or "",
             "BEAM_OUTBOX": str(scratch / "outbox"),
-            "BEAM_BIN": program(),
+            "BEAM_BIN": beam_executable(),
             "BEAM_MESSAGE_ID": message.id,
             "BEAM_THREAD": message.thread,
             "BEAM_HOPS": str(message.hops),
@@ -82,9 +90,9 @@ def request_of(log: AgentLog, message: Message, before: standing.FolderCheck | N
         base=context.home.project,
         scratch=scratch,
         owner=tree.this_process(),
-        own=Own.of(context.home.root, context.environ) if is_held else None,
+        own=OwnDirectories.of(context.home.root, context.environ) if is_held else None,
         snapshots=context.home.snapshots if adapter.card.install and not context.exposed else None,
-        unstarted=paths.unstarted(turn_key),
+        unstarted=paths.unstarted_note(turn_key),
         images=paths.images,
         agent_dir=paths.agent_dir,
         untrusted=stands.refusal,
@@ -92,14 +100,14 @@ def request_of(log: AgentLog, message: Message, before: standing.FolderCheck | N
         left_out=stands.left_out,
         folder_env=stands.env,
         from_agent=message.hops > 0,
-        at_most=lowest("read" if context.exposed else None, message.at_most),
+        at_most=lowest_access("read" if context.exposed else None, message.at_most),
         rules=rules_for(resolved, message, is_exposed=context.exposed is not None),
-        cli_file=paths.cli if paths.lane is None else None,
+        cli_file=paths.cli_version_file if paths.lane is None else None,
         recorded=context.recordings.take(message) if context.recordings is not None else None,
     )
 
 
-def rules_for(resolved: Resolved, message: Message, *, is_exposed: bool) -> Ruleset:
+def rules_for(resolved: ResolvedAgent, message: Message, *, is_exposed: bool) -> Ruleset:
     """Return the rules that apply to this message. If an agent sent the message, the rules allow nothing that the
     sender was not allowed, and they deny everything that the sender was denied. With `is_exposed`, agents may write in
     the root, and no allow rule applies."""
@@ -110,7 +118,9 @@ def rules_for(resolved: Resolved, message: Message, *, is_exposed: bool) -> Rule
     found = [rule for each in written for rule in rules_of(each.lists, each.whose, is_general=each.is_general)]
     from_agent = message.hops > 0
     if asked is not UNSET:
-        found += rules_of(asked, message.sender if from_agent else BY_FLAG, without=("allow",) if from_agent else ())
+        found += rules_of(
+            asked, message.sender if from_agent else MESSAGE_RULES_SOURCE, without=("allow",) if from_agent else ()
+        )
     rules = combine(found)
     if message.at_most is not None or message.rules_at_most is not None:
         most = message.rules_at_most or RuleLists()
@@ -124,7 +134,7 @@ def _new_session_id(seed: str) -> str:
     return str(uuid.UUID(bytes=sha256(seed.encode("utf-8", "surrogatepass")).digest()[:16], version=5))
 
 
-def program() -> str:
+def beam_executable() -> str:
     """Return the path of the `beam` executable beside this Python interpreter; "" if there is none. A sandbox with a
     PATH of its own needs this path."""
     path = Path(sys.executable).with_name("beam")
@@ -138,7 +148,7 @@ def sender_of(log: AgentLog, order: TurnRequest) -> Sender:
         agent=order.message.to,
         message=order.message,
         turn_key=order.turn_key,
-        at_most=most_of(order),
+        at_most=max_access_of_messages(order),
         rules=order.rules.lists if order.rules.rules else None,
         context=SessionContext(session_id=session.session_id if session else None, turn_number=order.turn),
         folder=(order.base / order.settings.cwd).resolve() if order.settings.cwd else order.base,
@@ -160,19 +170,19 @@ def _continued_session(log: AgentLog, message: Message, adapter: str) -> str | N
     return session.session_id
 
 
-def _carried_by(context: RootContext, fork: Fork) -> Total | None:
+def _token_total_of_fork(context: RootContext, fork: Fork) -> Total | None:
     """Return the CLI's token total of the session that the fork copies; None if it is unknown."""
-    session = _copied(context, fork)
+    session = _forked_session(context, fork)
     return session.carried if session is not None else None
 
 
-def _told_by(context: RootContext, fork: Fork) -> str | None:
+def _prompt_digest_of_fork(context: RootContext, fork: Fork) -> str | None:
     """Return the digest of the system prompt in the session that the fork copies; None if it is unknown."""
-    session = _copied(context, fork)
+    session = _forked_session(context, fork)
     return session.told if session is not None else None
 
 
-def _copied(context: RootContext, fork: Fork) -> Session | None:
+def _forked_session(context: RootContext, fork: Fork) -> Session | None:
     """Return the session that the fork copies. Return None if that session is no longer the current one of its agent,
     if a turn of that agent is open, or if the agent's journal can't be read."""
     try:

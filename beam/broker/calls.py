@@ -16,18 +16,18 @@ from beam.base import typed_values
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.model import events
-from beam.turns.calls import LIMIT_S, CallAnswer
+from beam.turns.calls import CALL_TIMEOUT_S, CallAnswer
 
 if TYPE_CHECKING:
-    from beam.agents.link import Call
+    from beam.agents.link import AnsweredIntent
     from beam.broker.log import AgentLog
     from beam.broker.running import RunningTurn
-    from beam.store.control import Control
+    from beam.store.control import ControlRequest
     from beam.turns.keeper import ProcessKeeper
 
-VERBS = ("steer", "set", "query", "act")
-_OF_RIGHTS = ("access", "mode")  # settings whose changes are recorded in the journal
-STEER_S = 600.0  # an agent reads a text when its tool has returned
+FORWARDED_VERBS = ("steer", "set", "query", "act")
+_RIGHTS_SETTINGS = ("access", "mode")  # settings whose changes are recorded in the journal
+STEER_TIMEOUT_S = 600.0  # an agent reads a text when its tool has returned
 
 
 class Action(Struct, frozen=True):
@@ -46,11 +46,11 @@ class ForwardedCalls:
         self._log = log
         self._keeper = keeper
         self._turn = turn
-        self._waiting: dict[str, Call] = {}
+        self._waiting: dict[str, AnsweredIntent] = {}
         self._answers: dict[str, CallAnswer] = {}
         self.on_answer: Callable[[], None] = _do_nothing
 
-    def carry_out(self, request: Control) -> CallAnswer | None:
+    def carry_out(self, request: ControlRequest) -> CallAnswer | None:
         """Forward the request on the first call, and return its answer; return None while the answer has not arrived.
 
         Raises NotFoundError if there is no process that can answer, UnsupportedError if the running turn is not in
@@ -62,12 +62,12 @@ class ForwardedCalls:
             return None
         if self._log.context.clock.now_ns() > parse_rfc3339(request.expires):
             raise UsageError("the request came too late")
-        self._pass_on(request, _call_of(request))
+        self._forward(request, _call_of(request))
         return self._answers.pop(request.id, None)
 
-    def _pass_on(self, request: Control, call: Call) -> None:
+    def _forward(self, request: ControlRequest, call: AnsweredIntent) -> None:
         agent, turn, target = self._log.paths.agent, self._turn(), request.target or ""
-        seconds = STEER_S if request.verb == "steer" else LIMIT_S
+        seconds = STEER_TIMEOUT_S if request.verb == "steer" else CALL_TIMEOUT_S
         if turn is None:
             if request.verb == "steer":
                 raise NotFoundError(f"{target} is not running", f"beam send {agent}", subject=target)
@@ -77,8 +77,8 @@ class ForwardedCalls:
                     f"beam send {agent} --via dialogue --keep 10m …",
                     subject=agent,
                 )
-            self._keeper.call(call, lambda answer: self._answered(request, call, answer), seconds=seconds)
-            self._keep(call)
+            self._keeper.call(call, lambda answer: self._record_answer(request, call, answer), seconds=seconds)
+            self._remember_waiting(call)
             return
         if request.verb == "steer" and turn.message_id != target:
             raise NotFoundError(f"{target} is not running", f"beam status {agent}", subject=target)
@@ -91,32 +91,32 @@ class ForwardedCalls:
         calls = turn.handle.calls if turn.handle is not None else None
         if calls is None or not (calls.takes or calls.is_closed):
             return  # the turn begins: the next poll forwards the request
-        if calls.add(call, lambda answer: self._answered(request, call, answer), seconds=seconds):
-            self._keep(call)
+        if calls.add(call, lambda answer: self._record_answer(request, call, answer), seconds=seconds):
+            self._remember_waiting(call)
 
     def _turn_number(self) -> int | None:
         open_turn = self._log.state.open_turn
         return None if open_turn is None else open_turn.turn
 
-    def _keep(self, call: Call) -> None:
+    def _remember_waiting(self, call: AnsweredIntent) -> None:
         if call.id not in self._answers:
             self._waiting[call.id] = call
 
-    def _answered(self, request: Control, call: Call, answer: CallAnswer) -> None:
+    def _record_answer(self, request: ControlRequest, call: AnsweredIntent, answer: CallAnswer) -> None:
         from beam.agents.link import Set
 
         self._waiting.pop(call.id, None)
         self._answers[call.id] = answer
         if isinstance(call, Set) and answer.ok:
-            if request.always or call.name == "access":  # rights: a turn with others needs another process
+            if request.always or call.name == "access":  # a turn with other rights needs another process
                 self._keeper.record_setting(call.name, call.value)
-            if call.name in _OF_RIGHTS:
+            if call.name in _RIGHTS_SETTINGS:
                 text = f"{call.name} is {call.value} in the running process: set by {request.sender}"
                 self._log.record(events.Notice(code="live_set", text=text), turn=self._turn_number())
         self.on_answer()
 
 
-def _call_of(request: Control) -> Call:
+def _call_of(request: ControlRequest) -> AnsweredIntent:
     from beam.agents.link import Act, Query, Set, Steer
 
     text = request.text or ""

@@ -22,11 +22,11 @@ from beam.store.segment import read_event
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog
 
-# A message that ended like this is given up on, and kept in dead/ for `beam queue retry`.
-GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMIT})
+# A message that ended with one of these statuses is given up. Its file is kept in dead/ for `beam queue retry`.
+GIVEN_UP_STATUSES = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMIT})
 
 
-def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished) -> None:
+def close_message(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished) -> None:
     """Route the reply, record that the message is closed, and remove its file or move it to `dead/`. Then begin a new
     segment of the journal if one is due. If the policy retries the message, requeue it instead."""
     failure.count_cost(log.context, message, finished)
@@ -37,12 +37,12 @@ def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished)
         requeue(log, entry, retried[0], reason="retry", not_before=retried[1])
         return
     crash_point("route.before")
-    closed = route.reply(log.context, message, finished, log.state)
-    notifying.tell_over(log.context, message.id, finished, is_last=log.is_last)
+    closed = route.route_reply(log.context, message, finished, log.state)
+    notifying.notify_end(log.context, message.id, finished, is_last=log.is_last)
     crash_point("close.before")
     log.record(closed, turn=finished.turn, message_id=message.id, sync=True)
     crash_point("close.recorded")
-    archive(log, entry, message, log.state.known[message.id])
+    clear_closed_message(log, entry, message, log.state.known[message.id])
     log.journal.rotate_if_due()
 
 
@@ -59,10 +59,10 @@ def requeue(log: AgentLog, entry: Entry, message: Message, *, reason: str, not_b
     crash_point("requeue.moved")
 
 
-def archive(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """Remove the file of a closed message. If the message failed (see `GIVEN_UP`), record it as a dead letter and move
-    its file to `dead/` instead."""
-    if known.status in GIVEN_UP and known.phase == CLOSED:
+def clear_closed_message(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
+    """Remove the file of a closed message. If the message failed (see `GIVEN_UP_STATUSES`), record it as a dead letter
+    and move its file to `dead/` instead."""
+    if known.status in GIVEN_UP_STATUSES and known.phase == CLOSED:
         status = known.status
         log.record(
             events.MessageDead(attempt=message.attempt, reason=status.value, status=status),
@@ -107,7 +107,7 @@ def dead_letter(
     _complete_dead_letter(log, entry, message, dead)
 
 
-def finish_dead_letter(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
+def resume_dead_letter(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
     """Finish an interrupted `dead_letter`: the journal has the dead letter, but the file is not in `dead/` yet."""
     dead = read_event(log.paths.journal, known.outcome_seq or 0)
     _complete_dead_letter(log, entry, message, dead if isinstance(dead, events.MessageDead) else None)
@@ -117,11 +117,11 @@ def _complete_dead_letter(log: AgentLog, entry: Entry, message: Message, dead: e
     if dead is not None and dead.tell:
         verdict = Verdict(status=dead.status, class_=dead.class_, reason=dead.detail)
         finished = events.turn_finished(verdict, attempt=dead.attempt)
-        closed = route.reply(log.context, message, finished, log.state)
+        closed = route.route_reply(log.context, message, finished, log.state)
         if closed.reply == "dead":
             log.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
-    if dead is not None and dead.reason != "dropped":  # a person dropped it, who need not be told
-        notifying.tell_over(log.context, message.id, dead, is_last=log.is_last)
+    if dead is not None and dead.reason != "dropped":  # the person who dropped it need not be notified
+        notifying.notify_end(log.context, message.id, dead, is_last=log.is_last)
     move_to_dead(log, entry)
 
 

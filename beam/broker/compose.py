@@ -26,7 +26,7 @@ from beam.model.message import (
 
 HUMAN = "human"
 MOST_REPLIES = 1000  # more turns than a thread may have, unless its policy says otherwise
-_MOST = 2**53  # of any number that a sender gives: a float has it exactly, and so many seconds are no infinity of ns
+_LARGEST_NUMBER = 2**53  # that a sender may give: a float holds it exactly, and as seconds it is finite in ns
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -140,7 +140,7 @@ def check_replies(replies: int, mode: ReplyMode) -> None:
 
 
 def deadline_at(seconds: float, now_ns: int) -> str:
-    """Return the time that is so many seconds from now, as a message has it. Raises UsageError if the number is out of
+    """Return the time `seconds` after `now_ns`, in the format of a message. Raises UsageError if `seconds` is out of
     range."""
     _check_number("deadline", seconds)
     return rfc3339(now_ns + int(seconds * 1e9))
@@ -169,9 +169,9 @@ def _check_numbers(options: Options) -> None:
 
 
 def _check_number(name: str, value: float) -> None:
-    if not abs(value) <= _MOST:  # nor is a NaN; the number itself may be too long to be printed
+    if not abs(value) <= _LARGEST_NUMBER:  # also refuses NaN; the number is not shown, because it may be too long
         option = name.replace("_", "-")
-        raise UsageError(f"--{option} is out of range", f"give a number of at most {_MOST}", subject=option)
+        raise UsageError(f"--{option} is out of range", f"give a number of at most {_LARGEST_NUMBER}", subject=option)
 
 
 def _reply_mode(*, wait: bool, to_agent: bool) -> ReplyMode:

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from beam.agents import registry
 from beam.base.clock import Clock
 from beam.base.errors import BeamError
-from beam.config.resolve import Config, Resolved, load
+from beam.config.resolve import Config, ResolvedAgent, load
 from beam.model.message import NAME, Access, Message, base_of
 from beam.model.settings import AgentSettings
 from beam.root import discovery, ownership
@@ -34,8 +34,8 @@ class RootContext(Struct, frozen=True, kw_only=True):
 
     `exposed` is the folder that contains the root and in which agents may write; then an agent may have written any
     file of the root. It is None if agents can't write in the root. Its value was determined when this object was made;
-    `rechecked` determines it again. `recordings` are recorded turns that are replayed in place of agents' turns; None
-    if agents run every turn.
+    `recheck_exposure` determines it again. `recordings` are recorded turns that are replayed in place of agents' turns;
+    None if agents run every turn.
     """
 
     home: RootPaths
@@ -47,7 +47,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
     recordings: Recordings | None = None
 
     @classmethod
-    def of(
+    def load(
         cls, home: RootPaths, *, environ: Mapping[str, str], clock: Clock, carry_out: CarryOut, exposed: Path | None
     ) -> RootContext:
         """Return the context of this root: read its configuration and check its file system. `exposed` must be the
@@ -55,7 +55,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
 
         Raises ConfigError, DiskError.
         """
-        config = _loaded(home, environ, exposed)
+        config = _load_config(home, environ, exposed)
         ownership.check_filesystem(home, allow_fs=config.allow_fs)
         return cls(
             home=home,
@@ -66,13 +66,13 @@ class RootContext(Struct, frozen=True, kw_only=True):
             exposed=exposed,
         )
 
-    def reloaded(self) -> RootContext:
+    def reload_config(self) -> RootContext:
         """Return this context with the configuration read from its files again. Raises ConfigError, DiskError."""
         exposed = discovery.exposing_folder(self.home, self.environ)
-        config = _loaded(self.home, self.environ, exposed)
+        config = _load_config(self.home, self.environ, exposed)
         return structs.replace(self, config=config, exposed=exposed)
 
-    def rechecked(self) -> RootContext:
+    def recheck_exposure(self) -> RootContext:
         """Return this context with the current value of `exposed`. Call it before a decision that may come long after
         the context was made."""
         exposed = discovery.exposing_folder(self.home, self.environ)
@@ -95,7 +95,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
         """Return whether the agent is a mailbox: `recv` takes its messages, and no process runs them."""
         return is_mailbox(self.settings_of(name))
 
-    def access_for(self, resolved: Resolved, message: Message) -> Access:
+    def access_for(self, resolved: ResolvedAgent, message: Message) -> Access:
         """Return the access level for a turn of this message. It follows from the agent's settings, the message, and
         whether agents may write in the root."""
         from beam.turns.choice import granted_access
@@ -121,7 +121,7 @@ def is_mailbox(settings: AgentSettings | None) -> bool:
         return False
 
 
-def _loaded(home: RootPaths, environ: Mapping[str, str], exposed: Path | None) -> Config:
+def _load_config(home: RootPaths, environ: Mapping[str, str], exposed: Path | None) -> Config:
     """Read the configuration of a root that this user owns. The configuration of an exposed root is not cached."""
     ownership.check_owner(home, uid=os.geteuid())
     return load(home, environ=environ, adapters=registry.NAMES, remembers=exposed is None)

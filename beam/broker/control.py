@@ -14,23 +14,23 @@ from beam.base.clock import parse_rfc3339
 from beam.base.errors import BeamError, CorruptError, DiskError, NotFoundError, UnfinishedError, UsageError
 from beam.base.faults import crash_point
 from beam.broker import closing
-from beam.broker.calls import VERBS
+from beam.broker.calls import FORWARDED_VERBS
 from beam.model import events
 from beam.model.message import Payload, check_session_id
 from beam.model.outcome import Status
 from beam.model.state import DEAD
 from beam.store import control
-from beam.store.control import Control
+from beam.store.control import ControlRequest
 from beam.store.queue import Entry
 from beam.turns.calls import CallAnswer
 
 if TYPE_CHECKING:
     from beam.broker.lease import AgentLease
 
-NOTHING_KEPT = "no process of {} is kept"
+NO_KEPT_PROCESS = "no process of {} is kept"
 
 
-class GoBack(msgspec.Struct, frozen=True):
+class RewindTarget(msgspec.Struct, frozen=True):
     """The place in a session to which it is rewound: just after the message with the CLI's own id `upto`. That message
     ended the turn with beam's number `to`."""
 
@@ -41,7 +41,7 @@ class GoBack(msgspec.Struct, frozen=True):
 def answer_requests(lease: AgentLease) -> None:
     """Answer every control request that waits for this agent. Idempotent: if the journal has the answer to a request
     already, only the request's file is removed."""
-    _Requests(lease).answer()
+    _Requests(lease).answer_all()
 
 
 class _Requests:
@@ -52,10 +52,10 @@ class _Requests:
         self.log = lease.log
         self.waiting = lease.waiting
 
-    def answer(self) -> None:
+    def answer_all(self) -> None:
         """Answer every request that waits."""
         directory = self.log.paths.control
-        for name in control.waiting(directory):
+        for name in control.waiting_names(directory):
             try:
                 request = control.read(directory, name)
             except DiskError as error:
@@ -63,51 +63,51 @@ class _Requests:
                 if not (is_unreadable or isinstance(error, CorruptError)):
                     raise
                 self.log.record(events.Notice(code="bad_request", text=error.message))
-                control.archive(directory, name)
+                control.remove_invalid(directory, name)
                 continue
             if request is None:
                 continue
             if request.id not in self.log.state.answered:
                 crash_point("control.before")
-                if not self._answer(request):
+                if not self._record_answer(request):
                     continue
                 crash_point("control.done")
             control.remove(directory, name)
             crash_point("control.removed")
 
-    def _answer(self, request: Control) -> bool:
+    def _record_answer(self, request: ControlRequest) -> bool:
         """Carry out the request and record its answer; return False if the answer comes later."""
         done = events.ControlDone(control_id=request.id, verb=request.verb)
         try:
-            answer = self._outcome(request)
+            answer = self._carry_out_or_forward(request)
             if answer is None:
                 return False
             done = msgspec.structs.replace(done, **msgspec.structs.asdict(answer))
         except BeamError as error:
             done = msgspec.structs.replace(done, ok=False, code=error.kind, message=error.message)
-        self.log.record(done, message_id=self._message_of(request), sync=True)
+        self.log.record(done, message_id=self._message_id_of(request), sync=True)
         return True
 
-    def _outcome(self, request: Control) -> CallAnswer | None:
+    def _carry_out_or_forward(self, request: ControlRequest) -> CallAnswer | None:
         """Carry out the request and return its answer; None if the answer comes later."""
-        if request.verb in VERBS:
+        if request.verb in FORWARDED_VERBS:
             return self.lease.calls.carry_out(request)
         if self.log.context.clock.now_ns() > parse_rfc3339(request.expires):
             raise UsageError("the request came too late")
         done = self._carry_out(request)
         return None if done is None else CallAnswer(message=done)
 
-    def _message_of(self, request: Control) -> str | None:
+    def _message_id_of(self, request: ControlRequest) -> str | None:
         if request.verb in ("select", "rewind", "settings"):
             return None
         if request.verb not in ("approve", "amend", "deny"):
             return request.target
         return self.lease.turn.message_id if self.lease.turn is not None else None
 
-    def _carry_out(self, request: Control) -> str | None:
+    def _carry_out(self, request: ControlRequest) -> str | None:
         """Carry out the request and return what was done, as text; None if the answer comes later."""
         if request.verb in ("pause", "resume"):
-            return self._pause(request)
+            return self._pause_or_resume(request)
         if request.verb == "reset":
             return self._reset(request)
         if request.verb == "select":
@@ -115,9 +115,9 @@ class _Requests:
         if request.verb == "rewind":
             return self._rewind(check_session_id(request.target or ""), request)
         if request.verb == "release":
-            return self._release()
+            return self._release_agent()
         if request.verb == "close":
-            return self._close(request)
+            return self._close_kept_process(request)
         if request.verb == "settings":
             return self._record_settings(request)
         target = request.target or ""
@@ -130,7 +130,7 @@ class _Requests:
             raise NotFoundError(f"no message {target} is in the queue of {self.log.paths.agent}", subject=target)
         return {"drop": self._drop, "retry": self._retry, "edit": self._edit}[request.verb](entry, request)
 
-    def _decide(self, ask_id: str, request: Control) -> str:
+    def _decide(self, ask_id: str, request: ControlRequest) -> str:
         from beam.turns.asks import Decision
 
         asks = self.lease.turn.asks if self.lease.turn is not None else None
@@ -143,7 +143,7 @@ class _Requests:
             message="" if is_allowed else request.text or "",
             always=request.always,
             stop=request.stop,
-            input=_object(request.text or "") if is_changed else None,
+            input=_json_object(request.text or "") if is_changed else None,
         )
         asks.decide(ask_id, decision)
         if is_changed:
@@ -153,13 +153,13 @@ class _Requests:
     def _interrupt(self, target: str, by: str) -> str:
         turn = self.lease.turn
         if turn is not None and turn.message_id == target:
-            turn.stop.ask("cancelled", by=by)
+            turn.stop.request("cancelled", by=by)
             return "asked to stop"
         entry = self.log.queue.find(target)
         if entry is not None and entry.box == "new":
             self._withdraw(entry, f"withdrawn by {by}", by)
             return "withdrawn"
-        if entry is not None and entry.box == "cur" and self.log.is_lent():
+        if entry is not None and entry.box == "cur" and self.log.has_lent_message():
             self.waiting.take_back(entry, by)
             return "taken back"
         raise NotFoundError(f"{target} is not running", subject=target)
@@ -176,7 +176,7 @@ class _Requests:
             entry = Entry(entry.position, entry.id, "dead")
         self.log.queue.remove(entry)
 
-    def _drop(self, entry: Entry, request: Control) -> str:
+    def _drop(self, entry: Entry, request: ControlRequest) -> str:
         if entry.box == "cur":
             raise UnfinishedError(f"{entry.id} is running", f"beam interrupt {self.log.paths.agent}", subject=entry.id)
         if entry.box == "dead":
@@ -185,8 +185,8 @@ class _Requests:
         self._withdraw(entry, f"dropped by {request.sender}", request.sender)
         return "dropped"
 
-    def _retry(self, entry: Entry, request: Control) -> str:
-        attempt = self._attempt_put(entry)
+    def _retry(self, entry: Entry, request: ControlRequest) -> str:
+        attempt = self._attempt_already_queued(entry)
         if attempt is not None:
             self.waiting.scan()
             return f"attempt {attempt}"
@@ -204,7 +204,7 @@ class _Requests:
         self.waiting.scan()
         return f"attempt {retried.attempt}"
 
-    def _attempt_put(self, entry: Entry) -> int | None:
+    def _attempt_already_queued(self, entry: Entry) -> int | None:
         """Return the attempt that an earlier holder put into the queue for this retry request, before it died and
         without recording an answer; None if there is none."""
         message = self.waiting.read(entry) if entry.box == "new" else None
@@ -213,7 +213,7 @@ class _Requests:
             return None
         return message.attempt
 
-    def _edit(self, entry: Entry, request: Control) -> str:
+    def _edit(self, entry: Entry, request: ControlRequest) -> str:
         if entry.box != "new":
             raise UsageError(f"{entry.id} is not waiting any more; it is in {entry.box}/", subject=entry.id)
         message = self.waiting.read(entry)
@@ -227,7 +227,7 @@ class _Requests:
         self.waiting.record_queued(entry, edited)
         return f"revision {edited.revision}"
 
-    def _reset(self, request: Control, reason: str = "reset") -> str:
+    def _reset(self, request: ControlRequest, reason: str = "reset") -> str:
         self.lease.keeper.unwanted = "reset"
         session = self.log.state.session or self.log.state.fork
         if session is None:
@@ -239,7 +239,7 @@ class _Requests:
         )
         return session.session_id
 
-    def _select(self, session_id: str, request: Control) -> str:
+    def _select(self, session_id: str, request: ControlRequest) -> str:
         session = self.log.state.session or self.log.state.fork
         if session is not None and session.session_id == session_id:
             return session_id
@@ -249,11 +249,11 @@ class _Requests:
         )
         return session_id
 
-    def _rewind(self, session_id: str, request: Control) -> str:
+    def _rewind(self, session_id: str, request: ControlRequest) -> str:
         """Record the place to which the session is rewound. The next turn continues from there, in a new process."""
         agent, session = self.log.paths.agent, self.log.state.session
         try:
-            wanted = typed_values.decode(request.text or "", GoBack)
+            wanted = typed_values.decode(request.text or "", RewindTarget)
         except (ValueError, RecursionError) as error:
             raise UsageError("the request names no place in the session") from error
         if self.lease.turn is not None:
@@ -265,7 +265,7 @@ class _Requests:
         self.log.record(back, sync=True)
         return session_id
 
-    def _close(self, request: Control) -> str | None:
+    def _close_kept_process(self, request: ControlRequest) -> str | None:
         """Ask the kept process to end, and return None until it has ended. Then return a text that says what was
         closed."""
         lease, agent = self.lease, self.log.paths.agent
@@ -278,9 +278,9 @@ class _Requests:
             lease.closing[request.id] = f"closed process {process.child.pid}{of}"
             lease.keeper.unwanted = f"{request.sender} released it"
             return None
-        return lease.closing.pop(request.id, NOTHING_KEPT.format(agent))
+        return lease.closing.pop(request.id, NO_KEPT_PROCESS.format(agent))
 
-    def _record_settings(self, request: Control) -> str:
+    def _record_settings(self, request: ControlRequest) -> str:
         try:
             changes = typed_values.decode(request.text or "", dict[str, str | None])
         except msgspec.MsgspecError as error:
@@ -288,7 +288,7 @@ class _Requests:
         self.log.record(events.SettingsChanged(changes=changes, by=request.sender), sync=True)
         return "recorded"
 
-    def _release(self) -> str:
+    def _release_agent(self) -> str:
         if self.log.state.kept is not None:
             self.lease.keeper.unwanted = "somebody else wants the agent"
             raise UnfinishedError(f"{self.log.paths.agent} had a kept process, which is ending", "try again")
@@ -297,7 +297,7 @@ class _Requests:
         self.lease.is_wanted = True
         return "released"
 
-    def _pause(self, request: Control) -> str:
+    def _pause_or_resume(self, request: ControlRequest) -> str:
         wanted = request.verb == "pause"
         if self.log.state.paused == wanted:
             return "paused already" if wanted else "not paused"
@@ -306,7 +306,7 @@ class _Requests:
         return "paused" if wanted else "resumed"
 
 
-def _object(text: str) -> msgspec.Raw:
+def _json_object(text: str) -> msgspec.Raw:
     """Return the JSON object in a text. Raises UsageError for anything else."""
     try:
         value = msgspec.json.decode(text)

@@ -20,7 +20,7 @@ _MOST_BUGS = 4  # one more than a message may have before it is given up
 _MORE_TRIES, _MOMENT_S = 3, 0.02
 
 
-async def serve(context: RootContext, paths: AgentPaths) -> None:
+async def drain_with_lanes(context: RootContext, paths: AgentPaths) -> None:
     """Run the waiting messages of the agent or lane, and then those of every lane of the agent whose own worker died.
 
     If a lane can't be drained, that is reported on stderr, and the other lanes are drained.
@@ -32,7 +32,9 @@ async def serve(context: RootContext, paths: AgentPaths) -> None:
     goes_on = await drain(context, paths)
     tried = {paths.lane}
     while goes_on:
-        lane = next((one for one in stranded.found(context.home.agent(paths.agent)) if one.lane not in tried), None)
+        lane = next(
+            (one for one in stranded.stranded_lanes(context.home.agent(paths.agent)) if one.lane not in tried), None
+        )
         if lane is None:
             return
         own_s = stranded.own_worker_seconds(lane, context.clock.now_ns())
@@ -59,11 +61,11 @@ async def drain(context: RootContext, paths: AgentPaths) -> bool:
     tree.become_subreaper()
     bugs = 0
     declined: set[str] = set()
-    while (lease := await _acquired(context, paths)) is not None:
+    while (lease := await _acquire_lease(context, paths)) is not None:
         stop = Stop()
         waits = is_left = False
         try:
-            is_left = await _work(lease, stop, declined)
+            is_left = await _run_messages(lease, stop, declined)
             bugs = 0
         except BeamError:
             raise
@@ -79,13 +81,13 @@ async def drain(context: RootContext, paths: AgentPaths) -> bool:
         if stop.reason is not None or not (waits or bugs):
             return stop.reason is None
         if is_left:
-            from beam.broker.holding import leave_to_its_sender
+            from beam.broker.holding import wait_for_sender
 
-            await leave_to_its_sender(paths)
+            await wait_for_sender(paths)
     return True
 
 
-async def _acquired(context: RootContext, paths: AgentPaths) -> AgentLease | None:
+async def _acquire_lease(context: RootContext, paths: AgentPaths) -> AgentLease | None:
     """Acquire the lease and return it; return None if another process has it. For a lane, try a few times, because
     another process may hold the lane's lock briefly for a check."""
     import asyncio
@@ -101,11 +103,11 @@ async def _acquired(context: RootContext, paths: AgentPaths) -> AgentLease | Non
     return lease
 
 
-async def _work(lease: AgentLease, stop: Stop, declined: set[str]) -> bool:
+async def _run_messages(lease: AgentLease, stop: Stop, declined: set[str]) -> bool:
     """Run waiting messages, and keep the agent's process if a message asks for that, until `stop` is requested. Return
     whether a message was left for its sender to run."""
     from beam.broker.holding import Holder
-    from beam.turns.signals import stopping
+    from beam.turns.signals import stop_on_signals
 
-    with stopping(stop, by="a signal to its worker"):
+    with stop_on_signals(stop, by="a signal to its worker"):
         return await Holder(lease, stop, declined).serve()

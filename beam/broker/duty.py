@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from beam.turns.stop import Stop
 
 
-class Due(Struct, frozen=True, kw_only=True):
+class DueWork(Struct, frozen=True, kw_only=True):
     """The result of a step. `entries`: the messages that may be claimed now, in order (always empty for a mailbox).
 
     `pause_s`: seconds until the next message may be claimed; None if no message waits, or if waiting alone does not
@@ -38,7 +38,7 @@ class Due(Struct, frozen=True, kw_only=True):
     blocked: str | None = None
 
 
-def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = None) -> Due:
+def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = None) -> DueWork:
     """Answer the waiting requests, check the waiting messages, and dead-letter the expired messages.
 
     If a message may be claimed, expired messages are left alone, because the turn of that message dead-letters them. In
@@ -47,21 +47,21 @@ def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = N
     again, but its turn does. Raises DiskError.
     """
     if lease.blocked is not None:
-        return Due(blocked=lease.blocked)
+        return DueWork(blocked=lease.blocked)
     answer_requests(lease)
     waiting = lease.waiting
     settings = lease.log.context.settings_of(lease.log.paths.agent)
     if is_mailbox(settings):
         if about is not None:
-            waiting.check(about)
-        return Due()
+            waiting.check_message(about)
+        return DueWork()
     entries = waiting.scan()
     pause_s = waiting.pause_s(entries[0], settings) if entries else None
-    untrusted = waiting.waits_for_trust(entries[0]) if pause_s == 0 and entries[0].id != trusted else None
+    untrusted = waiting.why_waits_for_trust(entries[0]) if pause_s == 0 and entries[0].id != trusted else None
     if pause_s == 0 and untrusted is None:
-        return Due(entries=entries, pause_s=0)
+        return DueWork(entries=entries, pause_s=0)
     waiting.expire()
-    return Due(pause_s=None if untrusted is not None else pause_s, untrusted=untrusted)
+    return DueWork(pause_s=None if untrusted is not None else pause_s, untrusted=untrusted)
 
 
 async def run_next(lease: AgentLease, stop: Stop) -> bool:
@@ -70,14 +70,14 @@ async def run_next(lease: AgentLease, stop: Stop) -> bool:
 
 
 async def run_first(
-    lease: AgentLease, due: Due, stop: Stop, *, begun: Callable[[Message], None] = lambda message: None
+    lease: AgentLease, due: DueWork, stop: Stop, *, begun: Callable[[Message], None] = lambda message: None
 ) -> bool:
     """Run the first message in a step's result that can be claimed, after calling `begun` with it. Return False if no
     message can be claimed."""
     from beam.broker.turn import run
 
     for entry in due.entries:
-        if entry is not due.entries[0] and lease.waiting.waits_for_trust(entry) is not None:
+        if entry is not due.entries[0] and lease.waiting.why_waits_for_trust(entry) is not None:
             return False
         claimed = lease.waiting.claim(entry)
         if claimed is not None:

@@ -14,10 +14,10 @@ from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, Spent
 from beam.model.outcome import Status
-from beam.model.policy import Circuit, Policy, bounds_root, circuit_after, larger_of_each, over_budget, retry_in
+from beam.model.policy import Circuit, Policy, circuit_after, exceeded_budget, has_root_budget, max_spent, retry_delay
 from beam.model.state import State
 from beam.store.segment import read_state
-from beam.store.thread import Thread
+from beam.store.thread import ThreadUsage
 
 if TYPE_CHECKING:
     from beam.broker.context import RootContext
@@ -33,8 +33,8 @@ def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tu
     The decision depends only on the policy and the recorded outcome, so after a crash the next process decides the
     same.
     """
-    chance = _chance(message.id, finished.attempt)
-    pause = retry_in(policy, finished.status, finished.class_, finished.attempt, chance)
+    chance = _stable_fraction(message.id, finished.attempt)
+    pause = retry_delay(policy, finished.status, finished.class_, finished.attempt, chance)
     if pause is None:
         return None
     retried = msgspec.structs.replace(message, attempt=finished.attempt + 1, deadline=None)
@@ -47,15 +47,15 @@ def is_shortage(error: BeamError) -> bool:
     return isinstance(error, ShortageError) or (isinstance(cause, OSError) and cause.errno in PASSING)
 
 
-def after_shortage(policy: Policy, message: Message, shortages: int, now_ns: int) -> tuple[str, float]:
+def retry_after_shortage(policy: Policy, message: Message, shortages: int, now_ns: int) -> tuple[str, float]:
     """Return when the agent may be started again (RFC 3339), and the seconds until then. `shortages` is the number of
     starts of this message that failed because of a shortage."""
     pause = min(policy.backoff * 2.0 ** (shortages - 1), policy.backoff_max)
-    pause *= 1 + policy.jitter * _chance(message.id, shortages)
+    pause *= 1 + policy.jitter * _stable_fraction(message.id, shortages)
     return rfc3339(now_ns + int(pause * _NS)), pause
 
 
-def judge_circuit(log: AgentLog, finished: TurnFinished) -> None:
+def update_circuit(log: AgentLog, finished: TurnFinished) -> None:
     """Open or close the agent's circuit breaker after an outcome, and record the change."""
     state = log.state
     failures = tuple(_seconds(ts) for ts in state.failures if ts != finished.ts)
@@ -69,7 +69,7 @@ def judge_circuit(log: AgentLog, finished: TurnFinished) -> None:
         log.record(events.CircuitOpened(until=rfc3339(int(after.until * _NS)), failures=len(after.failures)))
 
 
-def _chance(message_id: str, number: int) -> float:
+def _stable_fraction(message_id: str, number: int) -> float:
     """Return a number in [0, 1), always the same for the same arguments."""
     return sha256(f"{message_id} {number}".encode()).digest()[0] / 256
 
@@ -102,15 +102,16 @@ def pause_s(
     if known is not None and known.not_before is not None:
         until.append(_seconds(known.not_before) - now_ns / _NS)
     if pace and state.last is not None and state.last.at:
-        until.append(min(pace, _seconds(state.last.at) + pace - now_ns / _NS))  # no longer, if the clock was put back
+        # At most `pace`, even if the clock was set back.
+        until.append(min(pace, _seconds(state.last.at) + pace - now_ns / _NS))
     return max(until)
 
 
 def budget_used_up(context: RootContext, message: Message) -> str | None:
     """Return which budget is used up, that of the message's thread or that of the root; None if the message may run."""
     policy = context.config.policy
-    spent = larger_of_each(message.spent, _thread(context, message).spent()) if message.hops > 0 else message.spent
-    return over_budget(policy, spent, root_spent(context) if bounds_root(policy) else None)
+    spent = max_spent(message.spent, _thread_usage(context, message).spent()) if message.hops > 0 else message.spent
+    return exceeded_budget(policy, spent, root_spent(context) if has_root_budget(policy) else None)
 
 
 def check_budget(context: RootContext, message: Message) -> None:
@@ -133,20 +134,20 @@ def count_turn(context: RootContext, message: Message) -> str | None:
     """
     if message.hops == 0:
         return None
-    number = _thread(context, message).begin(message.id, message.attempt)
-    return over_budget(context.config.policy, Spent(turns=number - 1), None)
+    number = _thread_usage(context, message).begin(message.id, message.attempt)
+    return exceeded_budget(context.config.policy, Spent(turns=number - 1), None)
 
 
 def count_cost(context: RootContext, message: Message, finished: TurnFinished) -> None:
     """Add the turn's cost to the total of the message's thread, if the policy limits the cost of a thread."""
     if context.config.policy.thread_cost_usd is None or not finished.cost_usd:
         return
-    with contextlib.suppress(DiskError):  # the outcome must get through; the usage in the message still counts
-        _thread(context, message).record_cost(message.id, finished.attempt, finished.cost_usd)
+    with contextlib.suppress(DiskError):  # an error must not stop the outcome; the usage in the message still counts
+        _thread_usage(context, message).record_cost(message.id, finished.attempt, finished.cost_usd)
 
 
-def _thread(context: RootContext, message: Message) -> Thread:
-    return Thread(context.home.threads, message.thread or message.id)
+def _thread_usage(context: RootContext, message: Message) -> ThreadUsage:
+    return ThreadUsage(context.home.threads, message.thread or message.id)
 
 
 def root_spent(context: RootContext) -> Spent:
@@ -167,7 +168,7 @@ def root_spent(context: RootContext) -> Spent:
 Refusal = tuple[str, str, Status]  # reason, detail, status
 
 
-def refusal(message: Message, state: State, context: RootContext) -> Refusal | None:
+def find_refusal(message: Message, state: State, context: RootContext) -> Refusal | None:
     """Return why a message may not be claimed; None if it may be."""
     limits = context.config.limits
     if message.deadline is not None and context.clock.now_ns() > parse_rfc3339(message.deadline):

@@ -15,13 +15,13 @@ from beam.model.state import CLOSED, DEAD, MessageRecord, State, apply
 from beam.root.paths import AgentPaths
 from beam.store.queue import Entry, Queue
 from beam.store.reader import Reader
-from beam.store.segment import GONE, read_event, read_state
+from beam.store.segment import GONE_KIND, read_event, read_state
 
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.5
 _LONGEST_PAUSE_S = 8.0
 _MOST_LOOKS = 25  # half a second in all
-_SENDERS_S = 5.0  # how long starting a worker is left to the sender, whose environment it would have
+_SENDER_START_S = 5.0  # how long only the sender starts a worker, so that the worker has the sender's environment
 _MOST_STARTS = 7  # half a minute in all, with the growing pauses
 
 
@@ -41,9 +41,9 @@ def _outcome_event(
     try:
         event = read_event(paths.journal, known.outcome_seq or 0)
     except DiskError as error:
-        if error.kind != GONE:
+        if error.kind != GONE_KIND:
             raise
-        _check_is_there(paths, message_id)
+        _find_known_entry(paths, message_id)
         raise NotFoundError(
             f"{message_id} ended ({known.status}), but its outcome was removed with old parts of the journal",
             "beam doctor --gc keeps what is younger than --older-than",
@@ -85,7 +85,7 @@ def follow(
     Raises UnfinishedError after `timeout` seconds, if the agent is blocked, or if its workers keep ending without a
     result; the message itself is not stopped then. Raises NotFoundError if the agent was removed with all its messages.
     """
-    with gone_as_not_found(paths, message_id):
+    with not_found_if_removed(paths, message_id):
         outcome = yield from _follow(
             context,
             paths,
@@ -98,7 +98,7 @@ def follow(
             is_sender=is_sender,
         )
     if outcome is not None:
-        yield from _until_archived(paths, message_id)
+        yield from _wait_until_moved(paths, message_id)
     return outcome
 
 
@@ -141,7 +141,7 @@ def _follow(
             )
         if now - looked_at >= pause and not looks_only:
             looked_at = now
-            entry = _check_is_there(paths, message_id, state.places.get(message_id))
+            entry = _find_known_entry(paths, message_id, state.places.get(message_id))
             if not is_sender and entry is not None and is_just_sent(context, paths, entry):
                 continue
             from beam.broker.duty import ensure_running  # not needed for a finished message
@@ -167,7 +167,7 @@ def _follow(
             yield _POLL_S
 
 
-def _until_archived(paths: AgentPaths, message_id: str) -> Steps[None]:
+def _wait_until_moved(paths: AgentPaths, message_id: str) -> Steps[None]:
     """Wait until the holder has moved the message's file out of `cur/`. The holder does that just after it has recorded
     the message's end in the journal.
 
@@ -189,10 +189,10 @@ def is_just_sent(context: RootContext, paths: AgentPaths, entry: Entry) -> bool:
         came_ns = Queue(paths.queue, paths.put_lock).path(entry).lstat().st_mtime_ns
     except OSError:  # it was taken just now
         return True
-    return 0 <= context.clock.now_ns() - came_ns < _SENDERS_S * 1e9
+    return 0 <= context.clock.now_ns() - came_ns < _SENDER_START_S * 1e9
 
 
-def _check_is_there(paths: AgentPaths, message_id: str, position: int | None = None) -> Entry | None:
+def _find_known_entry(paths: AgentPaths, message_id: str, position: int | None = None) -> Entry | None:
     """Return the message's entry in the queue; None if only the journal still knows the message. Raise NotFoundError if
     neither the queue nor the journal has the message any more."""
     entry = Queue(paths.queue, paths.put_lock).find(message_id, position)
@@ -208,12 +208,12 @@ def _check_is_there(paths: AgentPaths, message_id: str, position: int | None = N
 
 
 @contextlib.contextmanager
-def gone_as_not_found(paths: AgentPaths, message_id: str) -> Iterator[None]:
+def not_found_if_removed(paths: AgentPaths, message_id: str) -> Iterator[None]:
     """Raise NotFoundError in place of a DiskError from inside the context, if the message was removed together with all
     files of its agent."""
     try:
         yield
     except DiskError:
         with contextlib.suppress(DiskError):  # the first one says more
-            _check_is_there(paths, message_id)
+            _find_known_entry(paths, message_id)
         raise

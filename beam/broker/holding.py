@@ -16,7 +16,7 @@ from beam.agents import registry as adapters
 from beam.base.errors import BeamError
 from beam.broker import duty, registry, stranded
 from beam.broker.build_request import rules_for
-from beam.broker.kept import kept_for
+from beam.broker.kept import keep_seconds
 from beam.broker.lease import AgentLease
 from beam.broker.reload import ConfigWatch
 from beam.broker.wake import Wake
@@ -26,13 +26,13 @@ from beam.process.environment import fingerprint
 from beam.root.paths import AgentPaths
 from beam.store.lock import is_free
 from beam.store.queue import Queue
-from beam.turns.choice import BY_AUTO, face_of, why_not_kept
+from beam.turns.choice import AUTO_MODES, face_of, why_protocol_not_chosen
 from beam.turns.keeper import ReuseKey
 from beam.turns.stop import Stop
 
 _POLL_S = 0.2
 _SENDERS_S, _SENDERS_LOOK_S = 5.0, 0.1  # on a busy machine a worker needs seconds to start
-_LOOK_S = 1.0  # between checks for what no notification reports: a root that is gone, a broker whose file was missed
+_CHECK_S = 1.0  # between checks for what no notification reports: a root that is gone, a broker whose file was missed
 
 
 class Holder:
@@ -45,7 +45,7 @@ class Holder:
         self._stop = stop
         self._declined = declined
         self._keeps = keeps
-        self._config = ConfigWatch(lease.log.context, _ignore)
+        self._config = ConfigWatch(lease.log.context, _ignore_line)
         self._wake = Wake()
 
     async def serve(self) -> bool:
@@ -58,14 +58,14 @@ class Holder:
         for directory in (paths.queue / "new", paths.control / "new", lease.log.context.home.root):
             self._wake.watch(directory)
         self._wake.on_change = lease.wake_turn
-        lease.calls.on_answer = self._answered
-        lease.keeper.on_exit = self._wake.now
+        lease.calls.on_answer = self._handle_answer
+        lease.keeper.on_exit = self._wake.end_wait
         try:
             return await self._serve()
         finally:
             self._wake.close()
             lease.keeper.on_exit = _do_nothing
-            await lease.end_kept("its holder ends", hard=lambda: self._stop.hard)
+            await lease.end_kept_process("its holder ends", hard=lambda: self._stop.hard)
 
     async def _serve(self) -> bool:
         lease, keeper = self._lease, self._lease.keeper
@@ -75,11 +75,11 @@ class Holder:
             if due.blocked is not None or lease.is_wanted:
                 return False
             if keeper.process is not None:
-                why_let_go = self._why_let_go()
+                why_let_go = self._why_release()
                 why = why_let_go or lease.why_kept_ends()
                 if why:
-                    await lease.end_kept(why, hard=lambda: self._stop.hard)
-                    if why_let_go or not lease.is_still():  # a message that came meanwhile is the broker's
+                    await lease.end_kept_process(why, hard=lambda: self._stop.hard)
+                    if why_let_go or not lease.is_in_place():  # a message that came meanwhile is the broker's
                         return False
                     continue
             if due.entries:
@@ -87,40 +87,41 @@ class Holder:
                 message = lease.waiting.read(entry)
                 if message is None:
                     continue
-                why = self._why_left(message)
+                why = self._why_left_to_sender(message)
                 if why:
                     self._declined.add(message.id)
-                    await lease.end_kept(why, hard=lambda: self._stop.hard)
+                    await lease.end_kept_process(why, hard=lambda: self._stop.hard)
                     return True
-                await duty.run_first(lease, duty.Due(entries=[entry]), self._stop, begun=self._begun)
+                await duty.run_first(lease, duty.DueWork(entries=[entry]), self._stop, begun=self._handle_begin)
                 if keeper.process is not None:
-                    stranded.rescue(lease.log.context, lease.log.paths)  # nobody else leaves the agent for a while
+                    # As long as the process is kept, no other process releases the agent and does this.
+                    stranded.start_lane_workers(lease.log.context, lease.log.paths)
             elif keeper.process is not None:
-                await self._first(self._wake.wait(self._pause_s()), self._stop.wait(_LOOK_S))
+                await self._wait_for_first(self._wake.wait(self._pause_s()), self._stop.wait(_CHECK_S))
             elif due.pause_s:
                 await self._stop.wait(min(due.pause_s, _POLL_S))
             else:
                 return False
         return False
 
-    def _answered(self) -> None:
+    def _handle_answer(self) -> None:
         self._lease.wake_turn()
-        self._wake.now()
+        self._wake.end_wait()
 
-    def _why_let_go(self) -> str:
+    def _why_release(self) -> str:
         """Return why the lease must be released even if the kept process could stay; "" if it need not be."""
         lease = self._lease
-        if not lease.is_still():
+        if not lease.is_in_place():
             return "the root is gone"
         if registry.broker_serves_root(lease.log.context.home):
             return "a broker serves the agent from now on"
         return ""
 
     def _pause_s(self) -> float:
-        due, now = self._lease.keeper.due(), self._lease.log.context.clock.monotonic()
-        return _LOOK_S if due is None else max(0.0, min(_LOOK_S, due - now))
+        due, now = self._lease.keeper.next_check(), self._lease.log.context.clock.monotonic()
+        return _CHECK_S if due is None else max(0.0, min(_CHECK_S, due - now))
 
-    async def _first(self, *waits: Coroutine[None, None, None]) -> None:
+    async def _wait_for_first(self, *waits: Coroutine[None, None, None]) -> None:
         """Wait until one of these coroutines has finished, and cancel the others."""
         tasks = [asyncio.ensure_future(wait) for wait in waits]
         try:
@@ -132,31 +133,35 @@ class Holder:
 
     # -- which messages are run --------------------------------------------------------------------------------------
 
-    def _why_left(self, message: Message) -> str:
+    def _why_left_to_sender(self, message: Message) -> str:
         """Return why this message is left for its sender to run; "" if this process may run it."""
         keeper = self._lease.keeper
         if message.id in self._declined:  # nobody took it: it is run here rather than never
             return ""
-        keeps = self._keeps or keeper.process is not None or kept_for(message) is not None
-        if keeps and not is_of(message, self._lease):
+        keeps = self._keeps or keeper.process is not None or keep_seconds(message) is not None
+        if keeps and not has_sender_environment(message, self._lease):
             return "the next turn comes from another environment"
-        if keeper.process is not None and keeper.key is not None and _wants_another(self._lease, keeper.key, message):
+        if (
+            keeper.process is not None
+            and keeper.key is not None
+            and _needs_another_process(self._lease, keeper.key, message)
+        ):
             return "the next turn wants another session or other settings"
         return ""
 
-    def _begun(self, message: Message) -> None:
+    def _handle_begin(self, message: Message) -> None:
         """Keep the process if the claimed message asks for that. If the message runs in another environment than its
         sender's, record a notice."""
-        keeper, seconds = self._lease.keeper, math.inf if self._keeps else kept_for(message)
+        keeper, seconds = self._lease.keeper, math.inf if self._keeps else keep_seconds(message)
         keeper.keeps = keeper.process is not None
-        if seconds is not None and self._why_let_go() == "":
+        if seconds is not None and self._why_release() == "":
             keeper.grant(seconds)
-        if message.id in self._declined and not is_of(message, self._lease):
+        if message.id in self._declined and not has_sender_environment(message, self._lease):
             text = "it runs in the environment of an earlier sender, for its own is gone"
             self._lease.log.record(events.Notice(code="environment", text=text), message_id=message.id)
 
 
-async def leave_to_its_sender(paths: AgentPaths) -> None:
+async def wait_for_sender(paths: AgentPaths) -> None:
     """Wait until another process holds the agent (the sender of the declined message, or a broker), or until no message
     waits any more; at most five seconds."""
     queue = Queue(paths.queue, paths.put_lock)
@@ -166,14 +171,14 @@ async def leave_to_its_sender(paths: AgentPaths) -> None:
             return
 
 
-def is_of(message: Message, lease: AgentLease) -> bool:
+def has_sender_environment(message: Message, lease: AgentLease) -> bool:
     """Return whether this process has the same environment as the message's sender, or the message accepts any
     environment."""
     wanted = message.environment
     return wanted is None or wanted == fingerprint(lease.log.context.environ, message.id)
 
 
-def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
+def _needs_another_process(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
     """Return whether a turn of this message needs another process than the kept one, whose reuse key is `key`. The
     answer is based on what is known before the turn."""
     context, options = lease.log.context, message.options
@@ -183,8 +188,8 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
         access, attaches = context.access_for(resolved, message), bool(message.payload.attach)
         face = face_of(adapter, options.via, access)
         rules = rules_for(resolved, message, is_exposed=context.exposed is not None)
-        if face == "exec" and options.via in BY_AUTO:
-            why = why_not_kept(adapter, options, resolved.settings, access, rules.rules, attaches=attaches)
+        if face == "exec" and options.via in AUTO_MODES:
+            why = why_protocol_not_chosen(adapter, options, resolved.settings, access, rules.rules, attaches=attaches)
             face = face if why else "dialogue"
     except BeamError:
         return False  # its turn says what is wrong
@@ -203,7 +208,7 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
     return options.new or wanted != has
 
 
-def _ignore(text: str) -> None:
+def _ignore_line(text: str) -> None:
     """Ignore a line of the log, because the next command reports what is wrong with the configuration."""
 
 

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 _CLOSING_S = 6.0  # a process that is asked to quit has four seconds
 _MOMENT_S = 0.5  # in this time, a holder without a kept process claims a message or releases the agent
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 
-def kept_for(message: Message) -> float | None:
+def keep_seconds(message: Message) -> float | None:
     """Return for how many seconds the message asks to keep the agent's process after the turn; None if it does not ask.
     Only a person's message may ask."""
     return message.options.keep if message.options.keep is not UNSET and message.hops == 0 else None
 
 
-def until_let_go(context: RootContext, paths: AgentPaths, message: Message) -> Steps[bool]:
+def wait_until_released(context: RootContext, paths: AgentPaths, message: Message) -> Steps[bool]:
     """Wait as long as a holder that runs no turn may still take this waiting message or release the agent.
 
     Return whether the agent has no holder afterwards. Does not wait for a broker, because a broker takes every message.
@@ -36,13 +36,13 @@ def until_let_go(context: RootContext, paths: AgentPaths, message: Message) -> S
     if is_free(paths.lock):
         return True
     from beam.process import tree
-    from beam.store.segment import Fold  # who sends to an agent that nobody holds needs neither
+    from beam.store.segment import Fold  # not needed if nobody holds the agent
 
     fold, queue = Fold(paths.journal), Queue(paths.queue, paths.put_lock)
     began, limit_s = context.clock.monotonic(), _MOMENT_S
     while True:
         state = fold.state()
-        if state.open_turn is not None and not state.open_turn.finished:  # a sender has the outcome before it is closed
+        if state.open_turn is not None and not state.open_turn.finished:  # a finished turn need not be closed yet
             return False
         if state.kept is not None:
             if not tree.is_alive(state.kept.owner):
@@ -57,4 +57,4 @@ def until_let_go(context: RootContext, paths: AgentPaths, message: Message) -> S
             return True
         if context.clock.monotonic() >= began + limit_s:
             return False
-        yield _LOOK_S
+        yield _POLL_S

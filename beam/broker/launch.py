@@ -21,10 +21,10 @@ from beam.store.lock import is_free
 
 _LOG_BYTES = 256 * 1024
 
-served_here: set[Path] = set()  # the roots that a broker in this process serves, including their new agents
+served_roots: set[Path] = set()  # the roots that a broker in this process serves, including their new agents
 
 
-def ensure(context: RootContext, paths: AgentPaths) -> None:
+def ensure_worker(context: RootContext, paths: AgentPaths) -> None:
     """Make sure that some process runs the waiting messages: start a worker if no process has the agent's lock.
 
     A process that has the lock checks the queue again after releasing the lock. A broker in this process takes the
@@ -33,30 +33,30 @@ def ensure(context: RootContext, paths: AgentPaths) -> None:
     """
     if context.is_mailbox(paths.agent):
         return
-    if paths.lane is not None or (is_free(paths.lock) and context.home.root not in served_here):
-        start(context, paths)
+    if paths.lane is not None or (is_free(paths.lock) and context.home.root not in served_roots):
+        start_worker(context, paths)
 
 
-def try_ensure(context: RootContext, paths: AgentPaths) -> str:
-    """Do what `ensure` does for messages that are already in the queue. If no process could be started, return why;
-    else "".
+def try_ensure_worker(context: RootContext, paths: AgentPaths) -> str:
+    """Do what `ensure_worker` does for messages that are already in the queue. If no process could be started, return
+    why; else "".
 
     The messages then wait until another process checks the agent. The caller must not report them as not sent, because
     their sender would send them again.
     """
     try:
-        ensure(context, paths)
+        ensure_worker(context, paths)
     except (BeamError, OSError) as error:
         return str(error)
     return ""
 
 
-def start(context: RootContext, paths: AgentPaths) -> None:
+def start_worker(context: RootContext, paths: AgentPaths) -> None:
     """Start a worker for the agent or lane, detached from this process and its terminal."""
-    start_process(context.home, paths, context.environ)
+    start_worker_process(context.home, paths, context.environ)
 
 
-def start_process(home: RootPaths, paths: AgentPaths, environ: Mapping[str, str]) -> None:
+def start_worker_process(home: RootPaths, paths: AgentPaths, environ: Mapping[str, str]) -> None:
     """Start the process of a worker for the agent or lane. Its stderr goes to the agent's worker.log.
 
     Raises DiskError if the system starts no more processes.
@@ -76,12 +76,12 @@ def start_module(module: str, words: list[str], home: RootPaths, environ: Mappin
     from beam.process import tree
 
     mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    with files.disk("open", log):
+    with files.disk_action("open", log):
         if log.exists() and log.stat().st_size > _LOG_BYTES:
             mode |= os.O_TRUNC
         stderr = files.open_stream(log, mode)
     try:
-        with files.disk("start a process in", home.project):
+        with files.disk_action("start a process in", home.project):
             started = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, *words],
                 stdin=subprocess.DEVNULL,
@@ -93,9 +93,9 @@ def start_module(module: str, words: list[str], home: RootPaths, environ: Mappin
             )
     finally:
         os.close(stderr)
-    tree.spared.add(started.pid)
+    tree.spared_pids.add(started.pid)
     started.returncode = 0  # it may outlive this process on purpose
-    with contextlib.suppress(RuntimeError):  # no thread to spare: it runs all the same, and is a zombie process later
+    with contextlib.suppress(RuntimeError):  # without a thread, the process becomes a zombie when it ends
         threading.Thread(target=_reap, args=(started.pid,), daemon=True).start()
 
 
@@ -105,4 +105,4 @@ def _reap(pid: int) -> None:
 
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
-    tree.spared.discard(pid)
+    tree.spared_pids.discard(pid)

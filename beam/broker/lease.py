@@ -14,11 +14,11 @@ from beam.base.errors import BeamError
 from beam.broker import recovery
 from beam.broker.calls import ForwardedCalls
 from beam.broker.context import RootContext
-from beam.broker.log import AgentLog, Watcher, ignore
+from beam.broker.log import AgentLog, Watcher, ignore_event
 from beam.broker.outbox import Outboxes
 from beam.broker.running import RunningTurn
-from beam.broker.sessions import KeptSession
-from beam.broker.waiting import Waiting
+from beam.broker.sessions import KeptSessionLock
+from beam.broker.waiting import WaitingMessages
 from beam.root import directories
 from beam.root.paths import AgentPaths
 from beam.store import control, lanes
@@ -37,16 +37,16 @@ class AgentLease:
 
     def __init__(self, log: AgentLog, lock: Lock) -> None:
         self.log = log
-        self.waiting = Waiting(log)
+        self.waiting = WaitingMessages(log)
         self.outboxes = Outboxes(log)
         self.keeper = ProcessKeeper(log.paths.dir, log.record, log.context.clock)
-        self.kept_session = KeptSession()
+        self.kept_session = KeptSessionLock()
         self.blocked: str | None = None
         self.turn: RunningTurn | None = None
         self.calls = ForwardedCalls(log, self.keeper, lambda: self.turn)
         self.calls.on_answer = self.wake_turn
-        self.closing: dict[str, str] = {}  # by request id: the answer for when the kept process has ended
-        self.is_wanted = False  # by a command that has to hold the agent itself for a moment
+        self.closing: dict[str, str] = {}  # request id -> the answer to give when the kept process has ended
+        self.is_wanted = False  # whether a command has to hold the agent itself for a moment
         self._lock = lock
 
     @classmethod
@@ -54,7 +54,7 @@ class AgentLease:
         cls,
         context: RootContext,
         paths: AgentPaths,
-        watcher: Watcher = ignore,
+        watcher: Watcher = ignore_event,
         fold: Fold | None = None,
         *,
         watched: str | None = None,
@@ -91,7 +91,7 @@ class AgentLease:
         workers died. Raises DiskError if the system starts no more processes.
         """
         self.close()
-        return self._start_workers() if start_worker else self._is_left()
+        return self._start_workers() if start_worker else self._has_runnable_work()
 
     def hand_over_after_turn(self) -> None:
         """Close the lease and start workers as `hand_over` does, but raise no error if none can be started.
@@ -108,17 +108,18 @@ class AgentLease:
         own workers died. Return whether such a message or request waits."""
         from beam.broker import launch, stranded
 
-        is_left = self._is_left()
+        is_left = self._has_runnable_work()
         if is_left:
-            launch.start(self.log.context, self.log.paths)
-        stranded.rescue(self.log.context, self.log.paths)
+            launch.start_worker(self.log.context, self.log.paths)
+        stranded.start_lane_workers(self.log.context, self.log.paths)
         return is_left
 
-    def _is_left(self) -> bool:
-        return self.blocked is None and self.waits()
+    def _has_runnable_work(self) -> bool:
+        return self.blocked is None and self.has_waiting_work()
 
     def close(self) -> None:
-        """Close the journal and release the lock. A kept process is killed; to let it quit, call `end_kept` first."""
+        """Close the journal and release the lock. A kept process is killed; to let it quit, call `end_kept_process`
+        first."""
         paths = self.log.paths
         self.keeper.drop()
         self.outboxes.close()
@@ -128,24 +129,24 @@ class AgentLease:
         self.log.journal.close()
         self._lock.release()
 
-    def waits(self) -> bool:
+    def has_waiting_work(self) -> bool:
         """Return whether a message or a request waits that a worker could handle."""
-        if control.waiting(self.log.paths.control):
+        if control.waiting_names(self.log.paths.control):
             return True
         if self.log.state.paused or self.log.context.is_mailbox(self.log.paths.agent):
             return False
         head = self.log.queue.first("new")
-        return head is not None and self.waiting.waits_for_trust(head) is None
+        return head is not None and self.waiting.why_waits_for_trust(head) is None
 
     def wake_turn(self) -> None:
         """Make the running turn, if there is one, handle its requests immediately."""
         if self.turn is not None and self.turn.news is not None:
             self.turn.news.set()
 
-    def is_still(self) -> bool:
+    def is_in_place(self) -> bool:
         """Return whether the lock file is still in place. It is not if the root was removed or replaced."""
         try:
-            return self._lock.is_still()
+            return self._lock.is_in_place()
         except OSError:
             return False
 
@@ -162,7 +163,7 @@ class AgentLease:
             return "the agent is not declared any more"
         return self.keeper.reason_to_end(state.session.session_id if state.session is not None else None)
 
-    async def end_kept(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
+    async def end_kept_process(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
         """Ask the kept process, if there is one, to quit, and wait until it is gone; kill it once `hard` returns
         True."""
         try:

@@ -17,7 +17,7 @@ from beam.broker.context import RootContext
 from beam.broker.loop import Broker, Say
 from beam.process import tree
 from beam.root import discovery
-from beam.turns.signals import STOPPING
+from beam.turns.signals import STOP_SIGNALS
 
 
 async def run(
@@ -31,8 +31,8 @@ async def run(
     """
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)
-    held = files.HELD_FILES * (len(context.home.agents()) + cap)
-    files.check_descriptors(files.TURN_FILES + files.MORE_TURN_FILES * (cap - 1) + held)
+    held = files.HELD_AGENT_DESCRIPTORS * (len(context.home.agents()) + cap)
+    files.check_descriptors(files.TURN_DESCRIPTORS + files.EXTRA_TURN_DESCRIPTORS * (cap - 1) + held)
     entry = registry.BrokerFile(
         owner=tree.this_process(),
         version=__version__,
@@ -44,20 +44,20 @@ async def run(
     forever = math.inf if idle is None else idle
     broker = Broker(context, cap=cap, poll=poll, poll_only=poll_only, idle=forever, say=say)
     loop = asyncio.get_running_loop()
-    for number in STOPPING:
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, broker.ask_to_stop)
     tree.become_subreaper()
-    startup.stay()
+    startup.prepare_long_run()
     claimed = None
     try:
-        claimed = registry.claim(context.home, entry)  # a reader of broker.json may send a signal immediately
+        claimed = registry.claim_root(context.home, entry)  # a reader of broker.json may send a signal immediately
         broker.why_lost = claimed.why_lost
         say(f"serving {context.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
         await broker.serve(grace=grace)
     finally:
         if claimed is not None:
-            registry.release(context.home, claimed)
-        for number in STOPPING:
+            registry.release_root(context.home, claimed)
+        for number in STOP_SIGNALS:
             loop.remove_signal_handler(number)
         if claimed is not None:
             say("stopped")

@@ -22,7 +22,7 @@ from beam.store.queue import Entry, Queue
 Watcher = Callable[[Event], None]
 
 
-def ignore(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """Ignore the event: the watcher of a log that nobody watches."""
 
 
@@ -39,14 +39,14 @@ class AgentLog:
         context: RootContext,
         paths: AgentPaths,
         journal: Journal,
-        watcher: Watcher = ignore,
+        watcher: Watcher = ignore_event,
         watched: str | None = None,
     ) -> None:
         self.context = context
         self.paths = paths
         self.journal = journal
         self.queue = Queue(paths.queue, paths.put_lock)
-        self.state = journal.state  # what the journal comes to
+        self.state = journal.state  # the state that follows from the journal
         self.watcher = watcher
         self.watched = watched
         self.checked: set[Entry] = set()
@@ -60,10 +60,10 @@ class AgentLog:
         Returns the event as it was written. Raises DiskError.
         """
         event = self.journal.append(body, turn=turn, message_id=message_id, sync=sync)
-        if isinstance(event, asks.FOLLOWED):
-            asks.follow(self.paths.asks, event)
+        if isinstance(event, asks.ASK_EVENTS):
+            asks.update_files(self.paths.asks, event)
             if isinstance(event, events.PermissionAsked):
-                notifying.ask(self.context, event)
+                notifying.notify_ask(self.context, event)
         if self.watched is None or event.message_id == self.watched:
             self.watcher(event)
         return event
@@ -72,7 +72,7 @@ class AgentLog:
         """Return whether no message waits, so that the agent is idle after the claimed one. Always False in a lane."""
         return self.paths.lane is None and self.queue.first("new") is None
 
-    def is_lent(self) -> bool:
+    def has_lent_message(self) -> bool:
         """Return whether `recv` took the message of the open turn, and the message may still be answered."""
         turn = self.state.open_turn
         if turn is None or turn.lease_until is None or turn.finished or not turn.sent:

@@ -18,8 +18,8 @@ from beam.broker import duty, launch
 from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
 from beam.broker.reload import ConfigWatch
-from beam.broker.roster import Roster, watch
-from beam.broker.served import Served
+from beam.broker.roster import Roster, watch_directories
+from beam.broker.served import ServedAgent
 from beam.broker.wake import Wake
 from beam.root import discovery
 from beam.turns.stop import Stop
@@ -27,9 +27,9 @@ from beam.turns.stop import Stop
 _TRY_AGAIN_S = 1.0
 _TRUST_S = 5.0  # until a folder that is not trusted is checked again: somebody may have undone the change
 _TRY_SOON_S = 0.02  # a sender tries the lock, too, and holds it for a moment
-_MOST_SOON = 5
-_WANTED_S = 1.0  # how long an agent is left to the command that asked for it
-_TROUBLE_S = 5.0
+_MOST_SOON_TRIES = 5
+_YIELD_S = 1.0  # how long an agent is left to the command that asked for it
+_ERROR_PAUSE_S = 5.0
 Say = Callable[[str], None]
 
 
@@ -72,16 +72,16 @@ class Broker:
         """Serve the root until `ask_to_stop` is called. Then running turns get `grace` seconds, and those that still
         run are interrupted."""
         self._wake = Wake(poll_only=self.poll_only)
-        launch.served_here.add(self.context.home.root)
+        launch.served_roots.add(self.context.home.root)
         try:
             while not self.stopping:
                 self._poll()
                 await self._wake.wait(self._pause_s())
-            launch.served_here.discard(self.context.home.root)
+            launch.served_roots.discard(self.context.home.root)
             await self._finish(grace)
         finally:
-            launch.served_here.discard(self.context.home.root)
-            self._leave()
+            launch.served_roots.discard(self.context.home.root)
+            self._release_all()
             self._wake.close()
 
     def ask_to_stop(self) -> None:
@@ -89,7 +89,7 @@ class Broker:
         self.forced = self.stopping
         self.stopping = True
         if self._wake is not None:
-            self._wake.now()
+            self._wake.end_wait()
 
     def _poll(self) -> None:
         self.lost = self.why_lost()
@@ -100,22 +100,22 @@ class Broker:
         self._mark_changed()
         now = self.context.clock.monotonic()
         ready = []
-        fresh: dict[Served, duty.Due] = {}
+        fresh: dict[ServedAgent, duty.DueWork] = {}
         for served in self.roster.all():
-            if served.needs_look(now):
-                due = self._prepared(served)
+            if served.needs_step(now):
+                due = self._try_step(served)
                 served.next = due.entries[0].position if due is not None else None
                 if due is not None:
                     fresh[served] = due
-            self._end_if_due(served)
+            self._end_kept_if_due(served)
             if served.next is not None and not served.is_busy:
                 ready.append((served.started, served.next, served))
-        self._end_those_over_the_limit()
+        self._end_surplus_processes()
         room = self.cap - sum(served.is_busy for served in self.roster.all())
-        # Whose last turn is longest ago comes first, so that a long queue keeps no other agent waiting.
+        # The agent whose last turn began longest ago comes first, so that a long queue keeps no other agent waiting.
         for _, _, served in sorted(ready, key=lambda each: each[:2])[: max(0, room)]:
-            self._start(served, fresh.get(served))
-        if ready or self._busy() or any(served.waits for served in self.roster.all()):
+            self._start_turn(served, fresh.get(served))
+        if ready or self._is_any_busy() or any(served.waits for served in self.roster.all()):
             self._worked_at = now
         elif now - self._worked_at >= self.idle:
             self.say(f"nothing to do for {durations.show(self.idle)}")
@@ -124,7 +124,7 @@ class Broker:
     def _pause_s(self) -> float:
         """Return the seconds until the next poll, if nothing happens."""
         idle = (served for served in self.roster.all() if not served.is_busy)
-        due = min((max(served.due(), served.not_before) for served in idle), default=math.inf)
+        due = min((max(served.due_at(), served.not_before) for served in idle), default=math.inf)
         due = min(due, self._worked_at + self.idle)
         return max(0.0, min(self.poll, due - self.context.clock.monotonic()))
 
@@ -134,9 +134,9 @@ class Broker:
         have changed."""
         assert self._wake is not None
         now = self.context.clock.monotonic()
-        changed = self._wake.changed()
+        changed = self._wake.take_changed()
         is_time = changed is None or now - self._polled_all >= self.poll
-        self._adopt(changed or (), everything=is_time)
+        self._adopt_agents_and_lanes(changed or (), everything=is_time)
         if is_time:
             self._polled_all = now
             for lane in self.roster.lanes.values():
@@ -144,12 +144,12 @@ class Broker:
         self._read_config(retry=is_time)
         now_ns = self.context.clock.now_ns()
         for served in self.roster.agents.values():
-            if changed is None or (is_time and not self._wake.notifies) or not changed.isdisjoint(served.directories):
-                self._stir(served)
+            if changed is None or (is_time and not self._wake.can_notify) or not changed.isdisjoint(served.directories):
+                self._mark_dirty(served)
             elif is_time:
                 served.compare_stamps(now_ns)
 
-    def _adopt(self, changed: Collection[Path], *, everything: bool) -> None:
+    def _adopt_agents_and_lanes(self, changed: Collection[Path], *, everything: bool) -> None:
         """Add new agents and lanes if `everything` or one of the changed directories requires that. If that fails, log
         the error and continue with the known ones: the next poll of all agents tries again."""
         assert self._wake is not None
@@ -166,16 +166,16 @@ class Broker:
             if everything:
                 self._roster_trouble = ""
 
-    def _stir(self, served: Served) -> None:
+    def _mark_dirty(self, served: ServedAgent) -> None:
         """Mark the agent as needing a step, and make its running turn, if there is one, handle its requests."""
         served.is_dirty = True
         if served.lease is not None:
             served.lease.wake_turn()
 
-    def _answered(self, served: Served) -> None:
-        self._stir(served)
+    def _handle_answer(self, served: ServedAgent) -> None:
+        self._mark_dirty(served)
         if self._wake is not None:
-            self._wake.now()
+            self._wake.end_wait()
 
     def _read_config(self, *, retry: bool) -> None:
         context = self._config.read_again(self.context, retry=retry)
@@ -186,7 +186,7 @@ class Broker:
 
     # -- one agent -------------------------------------------------------------------------------------------------
 
-    def _acquired(self, served: Served) -> AgentLease | None:
+    def _acquire_lease(self, served: ServedAgent) -> AgentLease | None:
         """Return the lease of the agent or lane; acquire it first if this broker does not hold it. Return None if
         another process has the lease, if the agent was removed, or if the broker already holds as many lanes as it may
         run turns (each lane needs open files)."""
@@ -202,24 +202,24 @@ class Broker:
             return None
         if not is_lane:
             discovery.create(self.context.home, served.paths)
-            watch(served, self._wake)
+            watch_directories(served, self._wake)
         served.lease = AgentLease.acquire(self.context, served.paths)
         if served.lease is None:
             served.missed += 1
-            again = _TRY_SOON_S if served.missed <= _MOST_SOON else min(_TRY_AGAIN_S, self.poll)
+            again = _TRY_SOON_S if served.missed <= _MOST_SOON_TRIES else min(_TRY_AGAIN_S, self.poll)
             served.not_before = self.context.clock.monotonic() + again
             return None
         served.missed = 0
         served.lease.keeper.keeps = not (self.stopping or is_lane)
-        served.lease.keeper.on_exit = self._wake.now
-        served.lease.calls.on_answer = lambda: self._answered(served)
+        served.lease.keeper.on_exit = self._wake.end_wait
+        served.lease.calls.on_answer = lambda: self._handle_answer(served)
         return served.lease
 
-    def _prepare(self, served: Served) -> duty.Due | None:
+    def _take_step(self, served: ServedAgent) -> duty.DueWork | None:
         """Take a step for the agent if its lease can be acquired. Return the step's result if a message may be claimed,
         else None."""
         served.look_at = math.inf
-        lease = self._acquired(served)
+        lease = self._acquire_lease(served)
         if lease is None:
             return None
         served.is_dirty = False
@@ -229,8 +229,8 @@ class Broker:
             raise BeamError(f"blocked: {due.blocked}")
         if lease.log.context.is_mailbox(lease.log.paths.agent) or lease.is_wanted:
             if lease.is_wanted:
-                served.not_before, served.is_dirty = self.context.clock.monotonic() + _WANTED_S, True
-            self.roster.let_go(served)
+                served.not_before, served.is_dirty = self.context.clock.monotonic() + _YIELD_S, True
+            self.roster.release(served)
             return None
         served.trouble = ""
         served.waits = False
@@ -241,76 +241,76 @@ class Broker:
         if wait_s is not None:
             served.look_at = self.context.clock.monotonic() + wait_s
         if served.paths.lane is not None:
-            self.roster.let_go(served)
+            self.roster.release(served)
         return None
 
-    def _prepared(self, served: Served) -> duty.Due | None:
-        """Return the result of `_prepare`. If that fails, log the error and return None: an error stops only this
+    def _try_step(self, served: ServedAgent) -> duty.DueWork | None:
+        """Return the result of `_take_step`. If that fails, log the error and return None: an error stops only this
         agent."""
         try:
-            return self._prepare(served)
+            return self._take_step(served)
         except (BeamError, OSError) as error:
             self._report_error(served, error)
-        except Exception as error:  # noqa: BLE001 - see `_turn`
+        except Exception as error:  # noqa: BLE001 - see `_run_turn`
             self._report_bug(served, error)
         return None
 
-    def _report_error(self, served: Served, error: BaseException) -> None:
+    def _report_error(self, served: ServedAgent, error: BaseException) -> None:
         text = str(error)
         if text != served.trouble:
             lane = f" (once {served.paths.lane})" if served.paths.lane is not None else ""
             self.say(f"{served.paths.agent}{lane}: {text}")
         served.trouble = text
         served.next, served.is_dirty = None, True
-        served.not_before = self.context.clock.monotonic() + _TROUBLE_S
-        self.roster.let_go(served)
+        served.not_before = self.context.clock.monotonic() + _ERROR_PAUSE_S
+        self.roster.release(served)
 
-    def _end_if_due(self, served: Served) -> None:
+    def _end_kept_if_due(self, served: ServedAgent) -> None:
         """End the agent's kept process if it may no longer stay."""
         if served.lease is None or served.is_busy:
             return
         why = served.lease.why_kept_ends()
         if why:
-            self._begin_end(served, why)
+            self._start_ending(served, why)
 
-    def _end_those_over_the_limit(self) -> None:
+    def _end_surplus_processes(self) -> None:
         """End the least recently used kept processes until their number is within the limit."""
         kept = [
-            (served.lease.keeper.since, served)
+            (served.lease.keeper.last_used, served)
             for served in self.roster.all()
             if served.lease is not None and served.lease.keeper.process is not None and not served.is_busy
         ]
         limit = self.context.config.limits.kept
         for _, served in sorted(kept, key=lambda each: each[0])[: max(0, len(kept) - limit)]:
             if served.next is None:  # else it is used now
-                self._begin_end(served, f"the broker keeps no more than {limit} processes")
+                self._start_ending(served, f"the broker keeps no more than {limit} processes")
 
-    def _begin_end(self, served: Served, why: str) -> None:
-        served.task = asyncio.get_running_loop().create_task(self._end_kept(served, why))
+    def _start_ending(self, served: ServedAgent, why: str) -> None:
+        served.task = asyncio.get_running_loop().create_task(self._end_kept_process(served, why))
 
-    async def _end_kept(self, served: Served, why: str) -> None:
+    async def _end_kept_process(self, served: ServedAgent, why: str) -> None:
         assert served.lease is not None
         try:
-            await served.lease.end_kept(why, hard=lambda: self.forced)
+            await served.lease.end_kept_process(why, hard=lambda: self.forced)
         except (BeamError, OSError) as error:
             self._report_error(served, error)
-        except Exception as error:  # noqa: BLE001 - see `_turn`
+        except Exception as error:  # noqa: BLE001 - see `_run_turn`
             self._report_bug(served, error)
         finally:
             served.is_dirty = True
             if self._wake is not None:
-                self._wake.now()
+                self._wake.end_wait()
 
-    def _start(self, served: Served, due: duty.Due | None) -> None:
+    def _start_turn(self, served: ServedAgent, due: duty.DueWork | None) -> None:
         """Begin the agent's next turn. `due` is the step's result from this poll; None if it is from an earlier one."""
         served.stop = Stop()
         served.started = self.context.clock.monotonic()
         if served.paths.lane is not None:
             self._lane_began[served.paths.agent] = served.started
         served.next = None
-        served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop, due))
+        served.task = asyncio.get_running_loop().create_task(self._run_turn(served, served.stop, due))
 
-    async def _turn(self, served: Served, stop: Stop, due: duty.Due | None) -> None:
+    async def _run_turn(self, served: ServedAgent, stop: Stop, due: duty.DueWork | None) -> None:
         assert served.lease is not None
         try:
             if due is not None:
@@ -324,9 +324,9 @@ class Broker:
         finally:
             served.stop, served.is_dirty = None, True
             if self._wake is not None:
-                self._wake.now()
+                self._wake.end_wait()
 
-    def _report_bug(self, served: Served, error: Exception) -> None:
+    def _report_bug(self, served: ServedAgent, error: Exception) -> None:
         import traceback
 
         self.say("".join(traceback.format_exception(error)))
@@ -340,7 +340,7 @@ class Broker:
                 served.lease.keeper.keeps = False
         await self._finish_turns(grace)
         await asyncio.gather(
-            *(self._end_kept(served, "the broker stops") for served in self.roster.all() if served.lease)
+            *(self._end_kept_process(served, "the broker stops") for served in self.roster.all() if served.lease)
         )
 
     async def _finish_turns(self, grace: float) -> None:
@@ -350,21 +350,21 @@ class Broker:
         self.say(f"stopping; {len(busy)} turns have {grace:g} s")
         assert self._wake is not None
         until = self.context.clock.monotonic() + grace
-        while not self.forced and self._busy() and (left := until - self.context.clock.monotonic()) > 0:
+        while not self.forced and self._is_any_busy() and (left := until - self.context.clock.monotonic()) > 0:
             await self._wake.wait(left)
         asked = 0
-        while self._busy():
+        while self._is_any_busy():
             if asked == 0 or (self.forced and asked == 1):
                 asked += 1
                 for served in self.roster.all():
                     if served.is_busy and served.stop is not None:
-                        served.stop.ask("interrupted", by="the broker's stop")
+                        served.stop.request("interrupted", by="the broker's stop")
             await self._wake.wait(0.2)
 
-    def _busy(self) -> bool:
+    def _is_any_busy(self) -> bool:
         return any(served.is_busy for served in self.roster.all())
 
-    def _leave(self) -> None:
+    def _release_all(self) -> None:
         """Release every agent. An agent gets a worker if a message was put while the agents were released, because the
         sender saw the lock taken and relies on this process. An agent that this broker did not hold gets a worker if
         any message waits, because a reply from this broker may have created the agent. If the root belongs to another
@@ -376,26 +376,26 @@ class Broker:
             return
         agents = self.roster.agents
         held = [served for served in agents.values() if served.lease is not None]
-        before = {served.paths.agent: self._last_waiting(served) for served in held}
+        before = {served.paths.agent: self._last_waiting_position(served) for served in held}
         for served in self.roster.all():
-            self.roster.let_go(served)
+            self.roster.release(served)
         try:
             names = self.context.home.agents()
         except (BeamError, OSError) as error:
             self.say(f"can't look for new agents: {error}")
             names = []
         for name in set(names).difference(agents):
-            agents[name] = Served(self.context.agent_paths(name))
+            agents[name] = ServedAgent(self.context.agent_paths(name))
         for name, served in agents.items():
-            if self._last_waiting(served) > before.get(name, 0):
-                why = launch.try_ensure(self.context, served.paths)
+            if self._last_waiting_position(served) > before.get(name, 0):
+                why = launch.try_ensure_worker(self.context, served.paths)
                 if why:
                     self.say(f"{name}: no process could be started for what waits: {why}")
-        left = sum(1 for served in self.roster.all() for _ in self._waiting(served))
+        left = sum(1 for served in self.roster.all() for _ in self._waiting_positions(served))
         if left:
             self.say(f"{left} messages wait; beam broker start, or beam wait ID, goes on with them")
 
-    def _waiting(self, served: Served) -> list[int]:
+    def _waiting_positions(self, served: ServedAgent) -> list[int]:
         from beam.store.queue import Queue
 
         try:
@@ -404,8 +404,8 @@ class Broker:
             return []
         return [entry.position for entry in entries]
 
-    def _last_waiting(self, served: Served) -> int:
-        return max(self._waiting(served), default=0)
+    def _last_waiting_position(self, served: ServedAgent) -> int:
+        return max(self._waiting_positions(served), default=0)
 
 
 def _not_lost() -> str:

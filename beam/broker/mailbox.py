@@ -26,7 +26,7 @@ _PATIENCE_S = 5.0
 _POLL_S = 0.01
 
 
-def _acquire(context: RootContext, paths: AgentPaths) -> Steps[AgentLease]:
+def _acquire_lease(context: RootContext, paths: AgentPaths) -> Steps[AgentLease]:
     """Acquire the lease of the mailbox, take one step (`duty.step`), and return the lease. If another process has the
     lease, wait for up to five seconds. Raises UnsupportedError if the agent is not a mailbox, UnfinishedError if the
     lease does not become free or the agent is blocked."""
@@ -61,7 +61,7 @@ def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Mess
     Return None if no message waits, or if the queue is paused. Raises UnfinishedError while an earlier message is taken
     and not answered.
     """
-    lease = run_blocking(_acquire(context, paths))
+    lease = run_blocking(_acquire_lease(context, paths))
     try:
         turn = lease.log.state.open_turn
         if turn is not None and turn.lease_until is not None and not turn.finished:
@@ -71,19 +71,19 @@ def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Mess
                 subject=turn.message_id or "",
             )
         settings = context.settings_of(paths.agent)
-        for entry in lease.waiting.each():
+        for entry in lease.waiting.each_ready():
             if lease.waiting.pause_s(entry, settings) != 0:
                 return None
             claimed = lease.waiting.claim(entry)
             if claimed is not None:
-                _lend(lease.log, claimed[1], seconds)
+                _lend_message(lease.log, claimed[1], seconds)
                 return claimed[1]
         return None
     finally:
         lease.close()
 
 
-def _lend(log: AgentLog, message: Message, seconds: float | None) -> None:
+def _lend_message(log: AgentLog, message: Message, seconds: float | None) -> None:
     context = log.context
     settings = context.config.resolve(message.to).settings
     seconds = seconds if seconds is not None else settings.lease or context.config.limits.lease
@@ -112,10 +112,10 @@ def _lend(log: AgentLog, message: Message, seconds: float | None) -> None:
 def reply(context: RootContext, paths: AgentPaths, message_id: str, text: str, *, failed: bool) -> Outcome:
     """Answer a message that `recv` has taken. Raises NotFoundError if it was answered already, or if its lease has
     expired."""
-    return run_blocking(replying(context, paths, message_id, text, failed=failed))
+    return run_blocking(reply_in_steps(context, paths, message_id, text, failed=failed))
 
 
-def replying(
+def reply_in_steps(
     context: RootContext,
     paths: AgentPaths,
     message_id: str,
@@ -129,7 +129,7 @@ def replying(
     `at_most` is the access level of the answering agent. A turn that gets this answer as a message has at most that
     level.
     """
-    lease = yield from _acquire(context, paths)
+    lease = yield from _acquire_lease(context, paths)
     log = lease.log
     try:
         turn, known = log.state.open_turn, log.state.known.get(message_id)
@@ -151,7 +151,7 @@ def replying(
             verdict = Verdict(status=Status.COMPLETED, reply=text)
         began = recorded_ns(turn.started_at)
         if not failed:
-            with contextlib.suppress(DiskError):  # the outcome says it too, and fits where this may not
+            with contextlib.suppress(DiskError):  # the outcome has the text, too, and may fit where this event does not
                 log.record(events.Text(text=text), turn=turn.turn, message_id=message_id)
         crash_point("finish.before")
         finished = log.record(
@@ -167,7 +167,7 @@ def replying(
             sync=True,
         )
         crash_point("finish.recorded")
-        closing.close(log, entry, message, finished)
+        closing.close_message(log, entry, message, finished)
         return events.outcome_of(finished)
     finally:
         lease.close()

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from beam.model.notification import Notification, NotifyTarget
 
 
-def ask(context: RootContext, asked: events.PermissionAsked) -> None:
+def notify_ask(context: RootContext, asked: events.PermissionAsked) -> None:
     """Tell a person of an ask that waits for a decision."""
     if _targets(context):
         from beam.notify import occasions
 
-        _safely(lambda: _tell(context, occasions.of_ask(asked, str(context.home.project))))
+        _run_safely(lambda: _put_into_spool(context, occasions.ask_notification(asked, str(context.home.project))))
 
 
-def tell_over(
+def notify_end(
     context: RootContext,
     message_id: str,
     event: events.TurnFinished | events.MessageDead,
@@ -39,20 +39,24 @@ def tell_over(
     calls this again.
     """
     if _targets(context):
-        _safely(lambda: _tell_over(context, message_id, event, is_last))
+        _run_safely(lambda: _notify_end(context, message_id, event, is_last))
 
 
-def budget(context: RootContext, key: str, *, agent: str, text: str) -> None:
+def notify_budget(context: RootContext, key: str, *, agent: str, text: str) -> None:
     """Tell a person of a budget for several turns that is used up or nearly used up. `key` identifies the occasion: a
     repeated notification of the same occasion has the same key."""
     if _targets(context):
         from beam.notify import occasions
 
         now = rfc3339(context.clock.now_ns())
-        _safely(lambda: _tell(context, occasions.of_budget(key, now, agent, text, str(context.home.project))))
+        _run_safely(
+            lambda: _put_into_spool(
+                context, occasions.budget_notification(key, now, agent, text, str(context.home.project))
+            )
+        )
 
 
-def _tell_over(
+def _notify_end(
     context: RootContext,
     message_id: str,
     event: events.TurnFinished | events.MessageDead,
@@ -62,17 +66,17 @@ def _tell_over(
 
     project = str(context.home.project)
     if isinstance(event, events.MessageDead):
-        found = occasions.of_dead(event, message_id, project)
+        found = occasions.dead_letter_notification(event, message_id, project)
     else:
-        found = occasions.of_turn(event, message_id, project)
-    _tell(context, found, occasions.of_idle(found) if is_last() else None)
+        found = occasions.turn_notification(event, message_id, project)
+    _put_into_spool(context, found, occasions.idle_notification(found) if is_last() else None)
 
 
 def _targets(context: RootContext) -> list[NotifyTarget]:
     return [target for _, file in context.config.files for target in file.notify]
 
 
-def _tell(context: RootContext, *notifications: Notification | None) -> None:
+def _put_into_spool(context: RootContext, *notifications: Notification | None) -> None:
     """Put the notifications into the spool for each target that wants them, and start their delivery."""
     from beam.notify import spool
 
@@ -82,10 +86,10 @@ def _tell(context: RootContext, *notifications: Notification | None) -> None:
             if notification is not None and target.wants(notification):
                 is_new = spool.put(context.home.notify, target, notification) or is_new
     if is_new:
-        start(context)
+        start_delivery(context)
 
 
-def start(context: RootContext) -> None:
+def start_delivery(context: RootContext) -> None:
     """Start the process that delivers notifications, if none runs. Raises DiskError."""
     from beam.broker import launch
     from beam.notify import spool
@@ -96,6 +100,6 @@ def start(context: RootContext) -> None:
         launch.start_module("beam.notify.deliver", [str(context.home.root)], context.home, context.environ, log=log)
 
 
-def _safely(tell: Callable[[], None]) -> None:
+def _run_safely(tell: Callable[[], None]) -> None:
     with contextlib.suppress(BeamError, OSError):
         tell()

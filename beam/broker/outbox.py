@@ -17,23 +17,23 @@ from beam.base.faults import crash_point
 from beam.base.steps import Steps
 from beam.broker.sender import Sender
 from beam.model import events
-from beam.store.outbox import Answer, Folder, OpenTurn, left_in, refusal_of
+from beam.store.outbox import Answer, OpenTurn, OutboxFolder, abandoned_outboxes, refusal_of
 
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog
 
-_AT_ONCE = 20  # requests that are taken at one poll: ten polls a second
+_MOST_PER_POLL = 20  # requests that one poll takes; there are ten polls a second
 _MOST_NOTICES = 20
 _LAST_LOOKS, _LAST_LOOK_S = 50, 0.01
-_MORE_BYTES = 64 * 1024  # of a request, beside its text
-_SAID = 300  # characters of an exception
-_ESCAPED = 6  # bytes that JSON may need for one
+_OVERHEAD_BYTES = 64 * 1024  # of a request, beside its text
+_ERROR_CHARS = 300  # characters of an exception
+_ESCAPE_BYTES = 6  # bytes that JSON may need for one character
 
 
-class _Asked(Struct):
+class _OpenRequest(Struct):
     """A request that is being carried out."""
 
-    folder: Folder
+    folder: OutboxFolder
     name: str
     steps: Steps[Answer]
     is_short: bool  # it waits only for a lock that others have for a moment
@@ -44,8 +44,8 @@ class Outboxes:
 
     def __init__(self, log: AgentLog) -> None:
         self.log = log
-        self._folders: dict[str, Folder] = {}
-        self._asked: list[_Asked] = []
+        self._folders: dict[str, OutboxFolder] = {}
+        self._asked: list[_OpenRequest] = []
         self._stuck: set[tuple[str, str]] = set()
         self._count = 0
         self._notices = 0
@@ -53,7 +53,7 @@ class Outboxes:
     def make(self, scratch: Path) -> Path:
         """Create the outbox of the turn with this directory; return its path. Raises DiskError."""
         path = scratch / "outbox"
-        self._folders[scratch.name] = Folder.make(path)
+        self._folders[scratch.name] = OutboxFolder.make(path)
         return path
 
     def begin(self, sender: Sender) -> None:
@@ -66,9 +66,9 @@ class Outboxes:
         """Take new requests, and continue the requests in progress. Never blocks."""
         for key, folder in self._folders.items():
             stuck = {name for at, name in self._stuck if at == key}
-            for name in folder.names(besides=stuck)[:_AT_ONCE]:
-                self._take(key, folder, name, sender)
-        self._asked = [asked for asked in self._asked if not self._step(asked)]
+            for name in folder.names(besides=stuck)[:_MOST_PER_POLL]:
+                self._take_request(key, folder, name, sender)
+        self._asked = [asked for asked in self._asked if not self._continue_request(asked)]
 
     def end(self, sender: Sender) -> Steps[None]:
         """Take the last requests of the turn, and wait briefly for those that need only a short lock. No request is
@@ -78,7 +78,7 @@ class Outboxes:
             before = self._count
             self.poll(sender)
         for _ in range(_LAST_LOOKS):
-            self._asked = [asked for asked in self._asked if asked.is_short and not self._step(asked)]
+            self._asked = [asked for asked in self._asked if asked.is_short and not self._continue_request(asked)]
             if not self._asked:
                 break
             yield _LAST_LOOK_S
@@ -86,7 +86,7 @@ class Outboxes:
         for folder in self._folders.values():
             folder.close_turn()
 
-    def forget_gone(self) -> None:
+    def forget_removed(self) -> None:
         """Close the outboxes whose folders were removed."""
         for key in [key for key, folder in self._folders.items() if folder.is_gone]:
             self._folders.pop(key).close()
@@ -97,9 +97,9 @@ class Outboxes:
             folder.close()
         self._folders.clear()
 
-    def drain_left(self, sender: Sender) -> None:
+    def drain_leftovers(self, sender: Sender) -> None:
         """Carry out the requests that are left from the turn of a dead holder. May block briefly."""
-        self._folders = dict(left_in(self.log.context.home.turns_of(self.log.paths)))
+        self._folders = dict(abandoned_outboxes(self.log.context.home.turns_of(self.log.paths)))
         try:
             for pause in self.end(sender):
                 time.sleep(pause)
@@ -108,31 +108,31 @@ class Outboxes:
 
     # -- one request -----------------------------------------------------------------------------------------------
 
-    def _take(self, key: str, folder: Folder, name: str, sender: Sender) -> None:
+    def _take_request(self, key: str, folder: OutboxFolder, name: str, sender: Sender) -> None:
         limits = self.log.context.config.limits
         noted = ""
         try:
             self._check_count(sender.agent, limits.sends)
-            request = folder.read(name, _ESCAPED * limits.text_bytes + _MORE_BYTES)
+            request = folder.read(name, _ESCAPE_BYTES * limits.text_bytes + _OVERHEAD_BYTES)
             if request is None:
                 return
             self._count += 1
             steps = self.log.context.carry_out(
                 self.log.context, request, name, sender, lambda answer: folder.answer(name, answer)
             )
-            asked = _Asked(folder, name, steps, request.verb == "reply")
-            if not self._step(asked):
+            asked = _OpenRequest(folder, name, steps, request.verb == "reply")
+            if not self._continue_request(asked):
                 self._asked.append(asked)
             crash_point("outbox.taken")
         except Exception as error:  # noqa: BLE001 - a request that is not removed would be taken again forever
-            refused = _refused(error)
+            refused = _refusal_error(error)
             if isinstance(error, RefusedFileError) or refused is not error:
                 noted = f"{sender.agent}'s outbox: {refused.message}"
             folder.answer(name, Answer(refused=refusal_of(refused)))
         if not folder.remove(name):
             self._stuck.add((key, name))
         if noted:
-            self._notice(noted)
+            self._record_notice(noted)
         crash_point("outbox.removed")
 
     def _check_count(self, agent: str, most: int) -> None:
@@ -143,33 +143,33 @@ class Outboxes:
                 subject=agent,
             )
 
-    def _step(self, asked: _Asked) -> bool:
+    def _continue_request(self, asked: _OpenRequest) -> bool:
         """Continue a request; return whether it is answered."""
         try:
             next(asked.steps)
         except StopIteration as done:
             asked.folder.answer(asked.name, done.value)
-        except Exception as error:  # noqa: BLE001 - as in `_take`
-            refused = _refused(error)
+        except Exception as error:  # noqa: BLE001 - as in `_take_request`
+            refused = _refusal_error(error)
             asked.folder.answer(asked.name, Answer(refused=refusal_of(refused)))
             if refused is not error:
-                self._notice(f"{self.log.paths.agent}'s outbox: {refused.message}")
+                self._record_notice(f"{self.log.paths.agent}'s outbox: {refused.message}")
         else:
             return False
         return True
 
-    def _notice(self, text: str) -> None:
+    def _record_notice(self, text: str) -> None:
         self._notices += 1
         if self._notices <= _MOST_NOTICES:
             self.log.record(events.Notice(code="bad_request", text=text))
 
 
-def _refused(error: Exception) -> BeamError:
+def _refusal_error(error: Exception) -> BeamError:
     """Return the error with which a request is refused. An exception that is no BeamError is a bug of beam: it must not
     end the holder, because the same request would end the next one."""
     if isinstance(error, BeamError):
         return error
-    said = f"{type(error).__name__}: {error}"[:_SAID]
+    said = f"{type(error).__name__}: {error}"[:_ERROR_CHARS]
     said = said.encode("utf-8", "backslashreplace").decode()
     return BeamError(
         f"a request could not be carried out, which is a bug of beam ({said})",

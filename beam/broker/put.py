@@ -11,7 +11,7 @@ from beam.agents.base import Adapter
 from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.broker.context import RootContext
 from beam.broker.standing import FolderStanding, check_trusted
-from beam.config.resolve import Resolved
+from beam.config.resolve import ResolvedAgent
 from beam.model.message import Access, Message, digest
 from beam.root import discovery
 from beam.root.paths import AgentPaths
@@ -25,7 +25,7 @@ class Receiver(Struct, frozen=True, kw_only=True):
     """An agent to which a message may be sent: its settings, its adapter, and its standing in its folder. `looked_at`
     is when the folder was checked (monotonic seconds)."""
 
-    resolved: Resolved
+    resolved: ResolvedAgent
     adapter: Adapter
     stands: FolderStanding
     looked_at: float
@@ -73,7 +73,7 @@ def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool
 
         check_budget(context, message)
     discovery.create(context.home, paths)
-    discovery.remember(context.home, context.environ)
+    discovery.remember_root(context.home, context.environ)
     queue = Queue(paths.queue, paths.put_lock)
     if paths.lane is not None:
         lanes.add_to_index(paths)
@@ -97,7 +97,7 @@ def _put(context: RootContext, paths: AgentPaths, queue: Queue, message: Message
         return queue.put(message, context.clock, context.config.limits)
     if queue.put(message, context.clock, context.config.limits, known=lambda: _is_known(paths, message.id)):
         return True
-    _check_same(paths, message)
+    _check_is_same_message(paths, message)
     return False
 
 
@@ -107,7 +107,7 @@ def _is_known(paths: AgentPaths, message_id: str) -> bool:
     return message_id in read_state(paths.journal).known
 
 
-def _check_same(paths: AgentPaths, message: Message) -> None:
+def _check_is_same_message(paths: AgentPaths, message: Message) -> None:
     from beam.store.segment import read_state
 
     known = read_state(paths.journal).known.get(message.id)

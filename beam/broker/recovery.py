@@ -20,7 +20,7 @@ from beam.base.faults import crash_point
 from beam.broker import closing
 from beam.broker.outbox import Outboxes
 from beam.broker.sender import Sender
-from beam.broker.waiting import Waiting
+from beam.broker.waiting import WaitingMessages
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, SessionContext, access_word
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from beam.broker.log import AgentLog
 
 _OLD_NS = 3600 * 1_000_000_000
-_FEW = 20  # messages that are looked for one by one, by their names
+_FEW_MESSAGES = 20  # so many messages are looked for one by one, by their names
 
 
 def recover(log: AgentLog) -> str | None:
@@ -51,9 +51,9 @@ def recover(log: AgentLog) -> str | None:
 
 
 def _recover(log: AgentLog) -> str | None:
-    if log.is_lent():
+    if log.has_lent_message():
         return None
-    blocked = _end_kept(log)
+    blocked = _end_kept_process(log)
     if blocked is not None:
         return blocked
     turn = log.state.open_turn
@@ -67,7 +67,7 @@ def _recover(log: AgentLog) -> str | None:
             cancelled = events.PermissionCancelled(ask_id=ask_id, why="its holder died")
             log.record(cancelled, turn=turn.turn, message_id=turn.message_id, sync=True)
     try:
-        _drain(log)
+        _drain_outbox(log)
     except (DiskError, CorruptError):
         raise
     except Exception as error:  # noqa: BLE001 - what an agent left must not keep its messages from being recovered
@@ -76,11 +76,11 @@ def _recover(log: AgentLog) -> str | None:
     log.queue.sweep()
     control.sweep(log.paths.control, log.context.clock.now_ns() - _OLD_NS)
     for entry in log.queue.entries("cur"):
-        message = Waiting(log).read(entry)
+        message = WaitingMessages(log).read(entry)
         if message is not None:
             _recover_claimed(log, entry, message)
     remove_tree(log.context.home.turns_of(log.paths), ignore_errors=True)
-    remove_notes(log)
+    remove_unstarted_notes(log)
     turn = log.state.open_turn
     if turn is not None and turn.message_id is None:
         log.record(events.TurnClosed(attempt=turn.attempt), turn=turn.turn, sync=True)
@@ -88,13 +88,13 @@ def _recover(log: AgentLog) -> str | None:
     return None
 
 
-def _drain(log: AgentLog) -> None:
+def _drain_outbox(log: AgentLog) -> None:
     """Carry out the requests that the dead holder's turn left in its outbox."""
     turn = log.state.open_turn
     if turn is None or turn.lease_until is not None:
         return
     entry = next((one for one in log.queue.entries("cur") if one.id == turn.message_id), None)
-    message = Waiting(log).read(entry) if entry is not None else None
+    message = WaitingMessages(log).read(entry) if entry is not None else None
     if message is None:
         return
     session = log.state.session
@@ -107,15 +107,15 @@ def _drain(log: AgentLog) -> None:
         context=SessionContext(session_id=session.session_id if session else None, turn_number=turn.turn),
         folder=log.context.home.project,
     )
-    Outboxes(log).drain_left(sender)
+    Outboxes(log).drain_leftovers(sender)
 
 
-def _end_kept(log: AgentLog) -> str | None:
+def _end_kept_process(log: AgentLog) -> str | None:
     """End the process that the last holder kept, if it still runs; return why it can't be ended, else None."""
     kept = log.state.kept
     (log.paths.dir / "terminal.sock").unlink(missing_ok=True)
     for name in files.names(log.paths.dir):
-        if name.endswith(".typing"):  # of a viewer whose keys the last holder did not take any more
+        if name.endswith(".typing"):  # left by a viewer whose keys the last holder no longer read
             with contextlib.suppress(OSError):
                 (log.paths.dir / name).unlink()
     if kept is None:
@@ -132,8 +132,8 @@ def _close_messages_without_file(log: AgentLog) -> None:
     still_open = [key for key, known in log.state.known.items() if known.phase not in (CLOSED, DEAD)]
     if not still_open:
         return
-    if len(still_open) <= _FEW:  # however many wait that nobody has looked at yet
-        still_open = [key for key in still_open if not _is_in_its_place(log, key)]
+    if len(still_open) <= _FEW_MESSAGES:  # this is cheap, however many unrecorded messages wait
+        still_open = [key for key in still_open if not _has_file_in_place(log, key)]
         if not still_open:
             return
     here = log.queue.ids("new") | log.queue.ids("cur") | log.queue.ids("dead")
@@ -151,9 +151,9 @@ def _close_messages_without_file(log: AgentLog) -> None:
         log.record(dead, message_id=message_id, sync=True)
 
 
-def _is_in_its_place(log: AgentLog, message_id: str) -> bool:
+def _has_file_in_place(log: AgentLog, message_id: str) -> bool:
     position = log.state.places.get(message_id)
-    return position is not None and log.queue.named(message_id, position) is not None
+    return position is not None and log.queue.find_by_name(message_id, position) is not None
 
 
 def _end_processes(log: AgentLog, turn_key: str, owner: events.Owner, processes: list[events.Owner]) -> str | None:
@@ -161,9 +161,9 @@ def _end_processes(log: AgentLog, turn_key: str, owner: events.Owner, processes:
     if tree.is_alive(owner) is None:
         where = f"host {owner.host or '?'} (pid {owner.pid})"
         return _block(log, f"its last turn ran on {where}, whose processes can't be seen from here")
-    from beam.process.spawn import marker
+    from beam.process.spawn import marker_name
 
-    cleaned = tree.clean(marker(turn_key), processes)
+    cleaned = tree.end_processes(marker_name(turn_key), processes)
     if cleaned.left:
         return _block(log, f"processes of its last turn can't be ended: {', '.join(map(str, cleaned.left))}")
     if log.state.blocked:
@@ -183,23 +183,23 @@ def _recover_claimed(log: AgentLog, entry: Entry, message: Message) -> None:
         closing.requeue(log, entry, message, reason="retry" if known.phase == FINISHED else "lease_over")
         return
     if known is None:
-        Waiting(log).record_queued(entry, message)
+        WaitingMessages(log).record_queued(entry, message)
         known = log.state.known[message.id]
     if known.attempt > message.attempt:
         log.queue.remove(entry)
     elif known.phase == SENT and not _was_never_started(log):
         _recover_sent(log, entry, message, known)
     elif known.phase == FINISHED:
-        closing.close(log, entry, message, _finished(log, known))
+        closing.close_message(log, entry, message, _read_finished(log, known))
     elif known.phase == CLOSED:
-        closing.archive(log, entry, message, known)
+        closing.clear_closed_message(log, entry, message, known)
     elif known.phase == DEAD:
-        closing.finish_dead_letter(log, entry, message, known)
+        closing.resume_dead_letter(log, entry, message, known)
     else:
         _requeue_unsent(log, entry, message, known)
 
 
-def _finished(log: AgentLog, known: MessageRecord) -> TurnFinished:
+def _read_finished(log: AgentLog, known: MessageRecord) -> TurnFinished:
     event = read_event(log.paths.journal, known.outcome_seq or 0)
     if not isinstance(event, TurnFinished):
         raise CorruptError(f"event {known.outcome_seq} of {log.paths.journal} is not an outcome")
@@ -223,10 +223,10 @@ def _requeue_unsent(log: AgentLog, entry: Entry, message: Message, known: Messag
 def _was_never_started(log: AgentLog) -> bool:
     """Return whether the guard of the open turn left a note that the agent was never started."""
     turn = log.state.open_turn
-    return turn is not None and log.paths.unstarted(turn.turn_key).is_file()
+    return turn is not None and log.paths.unstarted_note(turn.turn_key).is_file()
 
 
-def remove_notes(log: AgentLog) -> None:
+def remove_unstarted_notes(log: AgentLog) -> None:
     """Remove the notes in which guards report that an agent was never started. Call this when recovery no longer needs
     the notes."""
     for name in files.names(log.paths.dir):
@@ -253,7 +253,7 @@ def _recover_sent(log: AgentLog, entry: Entry, message: Message, known: MessageR
             log.record(events.ToolReturned(call_id=call_id, unfinished=True), turn=number, message_id=message.id)
     written = log.record(finished, turn=number, message_id=message.id, sync=True)
     crash_point("finish.recorded")
-    closing.close(log, entry, message, written)
+    closing.close_message(log, entry, message, written)
 
 
 def _offer_again(log: AgentLog, entry: Entry, message: Message) -> None:

@@ -20,8 +20,8 @@ from beam.root.paths import AgentPaths, RootPaths
 from beam.store.lock import Lock, is_free, try_lock
 
 _MOMENT_S = 0.5
-_LOOK_S = 0.01
-_MOST_BYTES = 1 << 20  # it has 300
+_POLL_S = 0.01
+_MOST_BYTES = 1 << 20  # the file has about 300
 
 
 class BrokerFile(Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class BrokerFile(Struct, frozen=True, kw_only=True):
     idle: float | None = None
 
 
-def path(home: RootPaths) -> Path:
+def broker_file_path(home: RootPaths) -> Path:
     """Return the path of broker.json."""
     return home.root / "broker.json"
 
@@ -55,7 +55,7 @@ class Claim:
     def __init__(self, root: Path, lock: Lock) -> None:
         self._root = root
         self._lock = lock
-        with files.disk("open", root):
+        with files.disk_action("open", root):
             self._directory = files.open_directory(root, follow=False)
 
     def why_lost(self) -> str:
@@ -64,7 +64,7 @@ class Claim:
             named, held = self._root.stat(follow_symlinks=False), os.fstat(self._directory)
             if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
                 return f"{self._root} is another directory now"
-            return "" if self._lock.is_still() else f"{self._lock.path} was removed or replaced"
+            return "" if self._lock.is_in_place() else f"{self._lock.path} was removed or replaced"
         except (FileNotFoundError, NotADirectoryError):
             return f"{self._root} is gone"
         except OSError:
@@ -76,11 +76,11 @@ class Claim:
         self._lock.release()
 
 
-def claim(home: RootPaths, entry: BrokerFile) -> Claim:
+def claim_root(home: RootPaths, entry: BrokerFile) -> Claim:
     """Make this process the root's broker. Raises UsageError if the root has a broker already."""
     lock = try_lock(home.root / "broker.lock")
     if lock is None:
-        other = read(home)
+        other = read_broker_file(home)
         pid = other.owner.pid if other is not None else "?"
         raise UsageError(
             f"a broker already serves {home.root} (pid {pid})",
@@ -93,35 +93,37 @@ def claim(home: RootPaths, entry: BrokerFile) -> Claim:
         lock.release()
         raise
     try:
-        files.replace(path(home), msgspec.json.encode(entry) + b"\n")
+        files.replace(broker_file_path(home), msgspec.json.encode(entry) + b"\n")
     except BaseException:
         claimed.release()
         raise
     return claimed
 
 
-def release(home: RootPaths, claimed: Claim) -> None:
+def release_root(home: RootPaths, claimed: Claim) -> None:
     """Remove broker.json, unless another process has replaced it, and release the root."""
     if not claimed.why_lost():
         with contextlib.suppress(OSError):
-            path(home).unlink(missing_ok=True)
+            broker_file_path(home).unlink(missing_ok=True)
     claimed.release()
 
 
-def read(home: RootPaths) -> BrokerFile | None:
+def read_broker_file(home: RootPaths) -> BrokerFile | None:
     """Return the content of broker.json, even if its broker is no longer alive; None if there is no such file. Raises
     CorruptError."""
     try:
-        return typed_values.decode(files.read(path(home), _MOST_BYTES), BrokerFile)
+        return typed_values.decode(files.read(broker_file_path(home), _MOST_BYTES), BrokerFile)
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
-        raise CorruptError(f"{path(home)} is damaged: {error}", "remove it", subject=str(path(home))) from error
+        raise CorruptError(
+            f"{broker_file_path(home)} is damaged: {error}", "remove it", subject=str(broker_file_path(home))
+        ) from error
 
 
-def running(home: RootPaths) -> BrokerFile | None:
+def running_broker(home: RootPaths) -> BrokerFile | None:
     """Return the content of broker.json if its broker is alive, else None. A broker on another host counts as alive."""
-    entry = read(home)
+    entry = read_broker_file(home)
     return None if entry is None or tree.is_alive(entry.owner) is False else entry
 
 
@@ -136,13 +138,13 @@ def yield_to_broker(context: RootContext, paths: AgentPaths) -> Generator[float,
         return
     until = context.clock.monotonic() + _MOMENT_S
     while broker_serves_root(context.home) and is_free(paths.lock) and context.clock.monotonic() < until:
-        yield _LOOK_S
+        yield _POLL_S
 
 
 def broker_serves_root(home: RootPaths) -> bool:
     """Return whether a broker of this host serves the root."""
     try:
-        entry = read(home)
+        entry = read_broker_file(home)
     except BeamError:  # starting or stopping a broker reports this error
         return False
     return entry is not None and bool(tree.is_alive(entry.owner))

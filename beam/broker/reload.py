@@ -19,7 +19,7 @@ class ConfigWatch:
 
     def __init__(self, context: RootContext, say: Callable[[str], None]) -> None:
         self._say = say
-        self._stamps = (*context.config.stamps, _trust(context))
+        self._stamps = (*context.config.stamps, _trust_stamp(context))
         self._problem = ""  # why the files could not be read last time
 
     def read_again(self, context: RootContext, *, retry: bool) -> RootContext | None:
@@ -29,12 +29,12 @@ class ConfigWatch:
         With `retry`, a configuration that could not be read is tried again, because the cause may be fixed without a
         change to these files.
         """
-        now = (*stamps_of(context.home, context.environ), _trust(context))
+        now = (*stamps_of(context.home, context.environ), _trust_stamp(context))
         if now == self._stamps and not (retry and self._problem):
             return None
         self._stamps = now
         try:
-            reloaded = context.reloaded()
+            reloaded = context.reload_config()
         except BeamError as error:
             if str(error) != self._problem:
                 self._say(f"the old configuration stays: {error}")
@@ -45,6 +45,6 @@ class ConfigWatch:
         return reloaded
 
 
-def _trust(context: RootContext) -> Stamp:
+def _trust_stamp(context: RootContext) -> Stamp:
     """Return the stamp of the trust ledger's file, which decides whether the folder is trusted."""
     return stamp_of(ledger.store_path(context.environ))

@@ -32,12 +32,12 @@ class Renewal:
         self._log = log
         self._order = order
         context = log.context
-        is_trusted = order.folder_trusted and context.environ.get(ledger.VARIABLE) != "1"
+        is_trusted = order.folder_trusted and context.environ.get(ledger.TRUST_VARIABLE) != "1"
         remembers = order.adapter.card.remembers if is_trusted else ()
         self._cwd = (
             Path(context.home.project, order.settings.cwd or "").resolve() if remembers else context.home.project
         )
-        self._before = {one: _content(self._cwd, one) for one in remembers}
+        self._before = {one: _read_content(self._cwd, one) for one in remembers}
 
     def renew_trust(self, decisions: Sequence[str]) -> None:
         """Renew the trust in each settings file that changed only by permissions from these decisions, and record that.
@@ -46,16 +46,16 @@ class Renewal:
             return
         context = self._log.context
         resolved = context.config.resolve(self._order.message.to)
-        found, _ = standing.found_for(context, resolved, "ask")
+        found, _ = standing.findings_for(context, resolved, "ask")
         changes = ledger.standing_of(context.home.project, found, context.environ).changes
         for one, before in self._before.items():
-            name = scan.named(self._cwd / one.path, context.home.project.resolve())
+            name = scan.relative_name(self._cwd / one.path, context.home.project.resolve())
             if [change.found.name for change in changes] != [name]:
                 continue
-            if not only_adds(before, _content(self._cwd, one), one.keys, one.most * len(decisions)):
+            if not only_adds_entries(before, _read_content(self._cwd, one), one.keys, one.most * len(decisions)):
                 continue
             ids = ", ".join(decisions)
-            ledger.renew(context.home.project, changes[0].found, ids, context.environ)
+            ledger.renew_finding(context.home.project, changes[0].found, ids, context.environ)
             self._log.record(
                 events.Notice(code="trust_renewed", text=f"{name} was changed by decision {ids}, and is still trusted"),
                 message_id=self._order.message.id,
@@ -63,21 +63,21 @@ class Renewal:
             )
 
 
-def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], limit: int) -> bool:
+def only_adds_entries(before: bytes | None, after: bytes | None, keys: Sequence[str], limit: int) -> bool:
     """Return whether the JSON document `after` equals `before`, except for at most `limit` new entries at the end of
     the list at the path `keys`."""
     try:
         had, has = (msgspec.json.decode(data) if data is not None else {} for data in (before, after))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    old, new = _taken(had, keys), _taken(has, keys)
+    old, new = _take_list(had, keys), _take_list(has, keys)
     if not isinstance(old, list) or not isinstance(new, list) or had != has:
         return False
     added = new[len(old) :]
     return new[: len(old)] == old and len(added) <= limit and all(isinstance(entry, str) for entry in added)
 
 
-def _taken(document: Any, keys: Sequence[str]) -> Any:
+def _take_list(document: Any, keys: Sequence[str]) -> Any:
     """Remove the list at the path `keys` from the document, remove objects that become empty, and return the list.
 
     Return an empty list if the document has no such path. Return None if a value on the path is not an object.
@@ -87,12 +87,12 @@ def _taken(document: Any, keys: Sequence[str]) -> Any:
     first, *rest = keys
     if first not in document:
         return []
-    taken = _taken(document[first], rest) if rest else document.pop(first)
+    taken = _take_list(document[first], rest) if rest else document.pop(first)
     if rest and not document[first]:
         del document[first]
     return taken
 
 
-def _content(cwd: Path, one: Remembers) -> bytes | None:
-    found_file = scan.look_at(cwd, one.path)
+def _read_content(cwd: Path, one: Remembers) -> bytes | None:
+    found_file = scan.scan_files(cwd, one.path)
     return found_file[0].content if found_file else None

@@ -16,7 +16,7 @@ from beam.model.outcome import Outcome
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store import control, lanes
-from beam.store.control import Control, Verb
+from beam.store.control import ControlRequest, Verb
 from beam.store.reader import Reader
 from beam.store.segment import read_state
 
@@ -39,12 +39,14 @@ def request(
     timeout: float = 10.0,
 ) -> Steps[str]:
     """Publish a control request, wait for its answer, and return what was done, as text. Raises the same errors as
-    `answer`."""
-    done = yield from answer(context, paths, verb, target, by=by, text=text, always=always, stop=stop, timeout=timeout)
+    `request_answer`."""
+    done = yield from request_answer(
+        context, paths, verb, target, by=by, text=text, always=always, stop=stop, timeout=timeout
+    )
     return done.message
 
 
-def answer(
+def request_answer(
     context: RootContext,
     paths: AgentPaths,
     verb: Verb,
@@ -64,7 +66,7 @@ def answer(
 
     discovery.create(context.home, paths)
     now = context.clock.now_ns()
-    wish = Control(
+    wish = ControlRequest(
         id=new_id(paths.agent, now, context.clock.random(4)),
         verb=verb,
         sender=by,

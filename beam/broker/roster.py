@@ -12,7 +12,7 @@ from pathlib import Path
 from beam.base.errors import BeamError
 from beam.broker import stranded
 from beam.broker.context import RootContext
-from beam.broker.served import Served
+from beam.broker.served import ServedAgent
 from beam.broker.wake import Wake
 from beam.root.paths import AgentPaths
 from beam.store import lanes
@@ -22,10 +22,10 @@ class Roster:
     """The agents that a broker serves, by name, and their lanes, by path."""
 
     def __init__(self) -> None:
-        self.agents: dict[str, Served] = {}
-        self.lanes: dict[AgentPaths, Served] = {}
+        self.agents: dict[str, ServedAgent] = {}
+        self.lanes: dict[AgentPaths, ServedAgent] = {}
 
-    def all(self) -> list[Served]:
+    def all(self) -> list[ServedAgent]:
         """Return the agents, then the lanes."""
         return [*self.agents.values(), *self.lanes.values()]
 
@@ -37,11 +37,11 @@ class Roster:
         for name in names:
             if name not in self.agents:
                 paths = context.agent_paths(name)
-                self.agents[name] = Served(paths)
-                with contextlib.suppress(BeamError):  # the agent's own step says it
-                    lanes.make(paths)
+                self.agents[name] = ServedAgent(paths)
+                with contextlib.suppress(BeamError):  # the agent's own step reports the error
+                    lanes.make_index(paths)
                 wake.watch(self.agents[name].lanes_folder)
-            watch(self.agents[name], wake)
+            watch_directories(self.agents[name], wake)
         for name in set(self.agents).difference(names):
             served = self.agents[name]
             if not served.is_busy:
@@ -64,24 +64,24 @@ class Roster:
         found: set[AgentPaths] = set()
         now_ns = context.clock.now_ns()
         for served in self.agents.values():
-            with contextlib.suppress(BeamError):  # the agent's own step says it
-                found.update(served.entered_lanes(now_ns, wake.watch))
+            with contextlib.suppress(BeamError):  # the agent's own step reports the error
+                found.update(served.unfinished_lanes(now_ns, wake.watch))
         for paths in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
-            self.lanes[paths] = lane = Served(paths)
+            self.lanes[paths] = lane = ServedAgent(paths)
             lane.started = began.get(paths.agent, 0.0)
-            wait_s = stranded.OWN_S
-            with contextlib.suppress(BeamError):  # the lane's own step says it
+            wait_s = stranded.OWN_WORKER_S
+            with contextlib.suppress(BeamError):  # the lane's own step reports the error
                 wait_s = stranded.own_worker_seconds(paths, context.clock.now_ns())
             lane.not_before = context.clock.monotonic() + wait_s
         for paths in set(self.lanes).difference(found):
             if not self.lanes[paths].is_busy:
-                self.let_go(self.lanes.pop(paths))
+                self.release(self.lanes.pop(paths))
 
     def held_lanes(self) -> int:
         """Return the number of lanes whose leases this broker holds."""
         return sum(lane.lease is not None for lane in self.lanes.values())
 
-    def let_go(self, served: Served) -> None:
+    def release(self, served: ServedAgent) -> None:
         """Close the lease of the agent or lane, so that another process can acquire it. Mark the lanes that waited
         because the broker held too many: they need a step now."""
         if served.lease is not None:
@@ -92,7 +92,7 @@ class Roster:
             lane.is_deferred = False
 
 
-def watch(served: Served, wake: Wake) -> None:
+def watch_directories(served: ServedAgent, wake: Wake) -> None:
     """Watch the agent's directories, so that changes in them wake the broker. Idempotent."""
     for directory in served.directories:
         wake.watch(directory)

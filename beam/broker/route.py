@@ -17,11 +17,11 @@ from beam.root import discovery
 from beam.store.queue import Queue
 from beam.store.segment import read_state
 
-_ANSWERED = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})
-_AROUND_END = " \t\r\n.*_`\"'"  # how models dress up a word
+_ANSWERED_STATUSES = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})
+_END_DECORATION = " \t\r\n.*_`\"'"  # characters that models put around a word
 
 
-def reply(context: RootContext, message: Message, finished: TurnFinished, state: State) -> TurnClosed:
+def route_reply(context: RootContext, message: Message, finished: TurnFinished, state: State) -> TurnClosed:
     """Deliver the reply and return the `turn.closed` event for it. Idempotent. Raises DiskError."""
     if message.reply == "wait":
         return TurnClosed(attempt=finished.attempt, reply="waited", to=message.sender)
@@ -34,12 +34,12 @@ def reply(context: RootContext, message: Message, finished: TurnFinished, state:
         return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=detail)
     if not context.is_agent(to) and to not in context.home.agents():
         return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=f"no agent is called {to}")
-    answer = answer_to(context, message, finished, state)
+    answer = reply_message(context, message, finished, state)
     if answer is None:
         detail = "it said END" if (finished.reply or "").strip() else "nothing was said"
         return TurnClosed(attempt=finished.attempt, reply="none", to=to, detail=detail)
     try:
-        put(context, answer)
+        put_and_run(context, answer)
         why_dead = _why_dead(context, answer)
     except CorruptError as error:
         why_dead = f"it can't be delivered: {error.message}"
@@ -69,12 +69,12 @@ def _why_dead(context: RootContext, answer: Message) -> str | None:
     return None
 
 
-def answer_to(context: RootContext, message: Message, finished: TurnFinished, state: State) -> Message | None:
+def reply_message(context: RootContext, message: Message, finished: TurnFinished, state: State) -> Message | None:
     """Return the reply as a message to the sender; None if its text is empty, or only END. If the turn has no answer,
     the message reports that, and the exchange ends with it."""
-    answered = finished.status in _ANSWERED
+    answered = finished.status in _ANSWERED_STATUSES
     text = finished.reply or ""
-    if answered and text.strip(_AROUND_END) in ("", "END"):
+    if answered and text.strip(_END_DECORATION) in ("", "END"):
         return None
     left = (context.config.limits.replies if message.replies is None else message.replies) - 1
     if not answered:
@@ -102,7 +102,7 @@ def answer_to(context: RootContext, message: Message, finished: TurnFinished, st
     )
 
 
-def put(context: RootContext, message: Message) -> None:
+def put_and_run(context: RootContext, message: Message) -> None:
     """Put a message with a deterministic id into its receiver's queue, and make sure that it runs. Idempotent.
 
     If no process can be started for the message, it waits until another process checks its receiver.
@@ -120,5 +120,5 @@ def put(context: RootContext, message: Message) -> None:
     crash_point("route.put")
     entry = queue.find(message.id)
     if entry is not None and entry.box == "new":
-        launch.try_ensure(context, paths)
+        launch.try_ensure_worker(context, paths)
     crash_point("route.told")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SETTLED_NS = 1_000_000_000  # file times are no finer than some milliseconds
 
 
-class Served:
+class ServedAgent:
     """One agent or lane as the broker sees it.
 
     `is_dirty`: something may have changed since the last step. `next`: the position of the message that may be claimed
@@ -37,11 +37,11 @@ class Served:
         self.paths = paths
         self.directories = (paths.queue / "new", paths.control / "new")
         self._names = (str(self.directories[0]), str(self.directories[1]))
-        self.lanes_folder = lanes.folder(paths)
+        self.lanes_folder = lanes.index_folder(paths)
         self._once = paths.dir / "once"
         self._lanes: list[AgentPaths] = []
         self._lanes_stamps: tuple[object, ...] = ()
-        self._no_lanes: tuple[int, ...] | None = None  # the stamp of the agent's directory while it had none
+        self._no_lanes: tuple[int, ...] | None = None  # the stamp of the agent's directory while the agent had no lane
         self.is_dirty = True
         self.next: int | None = None
         self.look_at = math.inf
@@ -61,14 +61,14 @@ class Served:
         """Return whether the broker runs a task for this agent: a turn, or the end of its kept process."""
         return self.task is not None and not self.task.done()
 
-    def due(self) -> float:
+    def due_at(self) -> float:
         """Return when a step is due even without changes (monotonic seconds)."""
         if self.is_dirty:
             return self.not_before
-        kept = self.lease.keeper.due() if self.lease is not None else None
+        kept = self.lease.keeper.next_check() if self.lease is not None else None
         return self.look_at if kept is None else min(self.look_at, kept)
 
-    def needs_look(self, now: float) -> bool:
+    def needs_step(self, now: float) -> bool:
         """Return whether the agent is not busy and a step is due. `now` is in monotonic seconds."""
         return not self.is_busy and self.not_before <= now and (self.is_dirty or self.look_at <= now)
 
@@ -83,7 +83,7 @@ class Served:
         self.is_dirty = self.is_dirty or stamps != self.stamps
         self.stamps = stamps if is_settled else None
 
-    def entered_lanes(self, now_ns: int, watch: Callable[[Path], None]) -> list[AgentPaths]:
+    def unfinished_lanes(self, now_ns: int, watch: Callable[[Path], None]) -> list[AgentPaths]:
         """Return the agent's lanes that may be unfinished.
 
         The lanes are listed again only if the directory that lists them may have changed. That directory is then also
@@ -99,13 +99,13 @@ class Served:
         if stamps != self._lanes_stamps:
             if stamps[0] is not None:
                 watch(self.lanes_folder)
-            self._lanes = lanes.entered(self.paths)
+            self._lanes = lanes.indexed_lanes(self.paths)
             latest = max((stamp[0] for stamp in stamps if stamp is not None), default=0)
-            self._lanes_stamps = stamps if now_ns - latest > _SETTLED_NS and _are_listed(*stamps) else ()
+            self._lanes_stamps = stamps if now_ns - latest > _SETTLED_NS and _is_index_complete(*stamps) else ()
         return self._lanes
 
 
-def _are_listed(lanes_folder: object, once: object) -> bool:
+def _is_index_complete(lanes_folder: object, once: object) -> bool:
     """Return whether the index of lanes lists all lanes. Earlier versions of beam had no index. The arguments are the
     stamps of the index and of the folder with the lanes; None if it does not exist."""
     return lanes_folder is not None or once is None
@@ -115,6 +115,6 @@ def _changed_ns(path: str) -> int:
     """Return when the directory changed last (nanoseconds since the epoch); 0 if it does not exist. Called hundreds of
     times a second."""
     try:
-        return os.stat(path).st_mtime_ns  # noqa: PTH116 - a text needs no turning into one
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - a str needs no conversion to a Path
     except OSError:
         return 0

@@ -40,7 +40,7 @@ def session_lock(context: RootContext, adapter: str, session_id: str | None, *, 
         yield
 
 
-class KeptSession:
+class KeptSessionLock:
     """The lock of the session that a kept process uses. The lock is held from turn to turn."""
 
     def __init__(self) -> None:

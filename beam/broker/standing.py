@@ -19,8 +19,8 @@ from beam.agents import registry
 from beam.agents.base import Card
 from beam.base.errors import BeamError, UntrustedError
 from beam.broker.context import RootContext
-from beam.config.resolve import AGENT_JSON, BEAM_YAML, Resolved
-from beam.model.autoloaded import EVERY, Finding
+from beam.config.resolve import AGENT_JSON, BEAM_YAML, ResolvedAgent
+from beam.model.autoloaded import EVERY_ACCESS, Finding
 from beam.model.message import Access, Message
 from beam.root.paths import AgentPaths
 from beam.root.user_dirs import user_home
@@ -30,7 +30,7 @@ from beam.trust.declarations import AdapterFacts, findings_of_agent
 from beam.trust.ledger import Change, Standing
 
 _MOMENT_S = 0.05  # from the check of a message to its turn, in one process
-_NAMED = 3  # things that a refusal names
+_MOST_NAMED = 3  # items that a refusal names
 _TOO_MUCH = f"more than beam looks through ({scan.MOST_FILES} files, {scan.MOST_BYTES >> 20} MiB)"
 
 
@@ -47,12 +47,12 @@ class FolderStanding(Struct, frozen=True, kw_only=True):
     by_variable: bool = False
 
 
-def check_folder(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
+def check_folder(context: RootContext, resolved: ResolvedAgent, access: Access | None = None) -> FolderStanding:
     """Check the folder now, and return the agent's standing in it, for a turn with this access level (default: the
     level in the agent's settings)."""
     access = access or resolved.settings.access or "read"
-    found, git = found_for(context, resolved, access)
-    planted = _planted(context, resolved)
+    found, git = findings_for(context, resolved, access)
+    planted = _planted_findings(context, resolved)
     if planted:
         return FolderStanding(
             refusal=f"{planted[0].name}, and the root lies where agents may write",
@@ -63,9 +63,9 @@ def check_folder(context: RootContext, resolved: Resolved, access: Access | None
         return FolderStanding(trusted=True, by_variable=standing.by_variable)
     needed = [each for each in found if not each.ignored]
     if needed or (standing.once and standing.changes):
-        return FolderStanding(refusal=_refusal(standing, needed), hint=_hint(context.home.project, standing))
+        return FolderStanding(refusal=_refusal_text(standing, needed), hint=_hint_text(context.home.project, standing))
     left_out = tuple(each.name for each in found if not each.quiet)
-    env = git_config.variables(git.off, {**context.environ, **resolved.settings.env})
+    env = git_config.override_variables(git.off, {**context.environ, **resolved.settings.env})
     return FolderStanding(left_out=left_out, env=env)
 
 
@@ -74,7 +74,7 @@ class FolderCheck(Struct, frozen=True, kw_only=True):
 
     message: Message
     context: RootContext
-    resolved: Resolved
+    resolved: ResolvedAgent
     standing: FolderStanding
     at: float
 
@@ -93,13 +93,13 @@ def check_for_message(context: RootContext, message: Message, *, before: FolderC
         and before.context.config is context.config
     ):
         return before
-    context = context.rechecked()
+    context = context.recheck_exposure()
     resolved = context.config.resolve(message.to)
     found = check_folder(context, resolved, context.access_for(resolved, message))
     return FolderCheck(message=message, context=context, resolved=resolved, standing=found, at=now)
 
 
-def check_trusted(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
+def check_trusted(context: RootContext, resolved: ResolvedAgent, access: Access | None = None) -> FolderStanding:
     """Check the folder now. Raises UntrustedError if a person has to trust the folder before the agent may run."""
     found = check_folder(context, resolved, access)
     if found.refusal is not None:
@@ -107,29 +107,29 @@ def check_trusted(context: RootContext, resolved: Resolved, access: Access | Non
     return found
 
 
-def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
+def _planted_findings(context: RootContext, resolved: ResolvedAgent) -> list[Finding]:
     """Return what an agent.json that beam did not write declares, if agents may write in the root; else an empty list.
 
     Trust in the folder does not cover that file.
     """
-    if not context.exposed or AGENT_JSON in _vouched(resolved, context.environ):
+    if not context.exposed or AGENT_JSON in _vouched_files(resolved, context.environ):
         return []
     return findings_of_agent(context.config, resolved, AdapterFacts(), vouched=(BEAM_YAML,))
 
 
-def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _vouched_files(resolved: ResolvedAgent, environ: Mapping[str, str]) -> tuple[str, ...]:
     own = resolved.agent_files
     return (AGENT_JSON,) if own and all(ledger.is_remembered(each.path, each.digest, environ) for each in own) else ()
 
 
-def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | None:
+def why_waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | None:
     """Return why this message waits until a person trusts the folder, or enables the agent's adapter. Return None if
     the message does not wait for that, or if this is unknown."""
     return check_before_claim(context, queue, entry)[0]
 
 
 def check_before_claim(context: RootContext, queue: Queue, entry: Entry) -> tuple[str | None, FolderCheck | None]:
-    """Return the result of `waits_for_trust`, and the check of the folder; None in place of the check if there was
+    """Return the result of `why_waits_for_trust`, and the check of the folder; None in place of the check if there was
     none."""
     try:
         message = queue.read(entry)
@@ -150,10 +150,10 @@ def waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
     head = queue.first("new")
     if head is None or context.is_mailbox(paths.agent):
         return None
-    return waits_for_trust(context, queue, head)
+    return why_waits_for_trust(context, queue, head)
 
 
-def everything(context: RootContext) -> list[Finding]:
+def all_findings(context: RootContext) -> list[Finding]:
     """Return all findings (files and declarations that need trust) that any agent, declared or not, would obey in the
     folder with any access level."""
     found: dict[str, Finding] = {}
@@ -163,24 +163,26 @@ def everything(context: RootContext) -> list[Finding]:
             registry.adapter(resolved.settings.adapter)
         except BeamError:
             continue  # an agent that can't run needs no trust
-        for access in EVERY:
-            for each in found_for(context, resolved, access)[0]:
+        for access in EVERY_ACCESS:
+            for each in findings_for(context, resolved, access)[0]:
                 before = found.get(each.name)
                 by = dict.fromkeys((*(before.by if before is not None else ()), *each.by))
                 found[each.name] = structs.replace(each, by=tuple(by))
     return sorted(found.values(), key=lambda each: (not each.says, each.name))
 
 
-def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple[list[Finding], git_config.Git]:
+def findings_for(
+    context: RootContext, resolved: ResolvedAgent, access: Access
+) -> tuple[list[Finding], git_config.GitFindings]:
     """Return the findings that this agent would obey in the folder with this access level. The second value has the
     findings in git's configuration, and the settings that make git ignore them."""
     card = registry.adapter(resolved.settings.adapter).card
     facts = AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
-    found = findings_of_agent(context.config, resolved, facts, vouched=_vouched(resolved, context.environ))
+    found = findings_of_agent(context.config, resolved, facts, vouched=_vouched_files(resolved, context.environ))
     if card.runs_code or not card.executable:
-        return found, git_config.Git()
-    base, home = _real(context.home.project), _real(user_home(context.environ))
-    cwd = _real(base / (resolved.settings.cwd or ""))
+        return found, git_config.GitFindings()
+    base, home = _real_path(context.home.project), _real_path(user_home(context.environ))
+    cwd = _real_path(base / (resolved.settings.cwd or ""))
     ignoring = not _is_occupied(card, context.environ)
     found += scan.find_obeyed(base, cwd, card.obeys, access=access, by=card.name, home=home, ignoring=ignoring)
     git = git_config.findings_of_git(base, cwd, access=access, home=home)
@@ -193,32 +195,32 @@ def _is_occupied(card: Card, environ: Mapping[str, str]) -> bool:
     return any(environ.get(name[1:]) if name.startswith("$") else os.path.lexists(name) for name in card.occupied)
 
 
-def _real(path: Path) -> Path:
+def _real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def _refusal(standing: Standing, needed: Sequence[Finding]) -> str:
+def _refusal_text(standing: Standing, needed: Sequence[Finding]) -> str:
     for each in (*needed, *(change.found for change in standing.changes)):
         if not each.digest:
-            return f"{each.name}, which {_names(each.by)} obeys, is {_TOO_MUCH}"
+            return f"{each.name}, which {_names_text(each.by)} obeys, is {_TOO_MUCH}"
     if standing.unseen:
-        listed = _listed(change.found for change in standing.changes)
+        listed = _findings_text(change.found for change in standing.changes)
         return f"you trusted this folder before beam looked at what is in it, so confirm it once: {listed}"
     if standing.once:
-        return f"this folder is not as you trusted it: {_changed(standing.changes)}"
+        return f"this folder is not as you trusted it: {_changes_text(standing.changes)}"
     another = "another folder is where the one that you trusted was: " if standing.another else ""
-    return another + _listed(needed)
+    return another + _findings_text(needed)
 
 
-def _hint(base: Path, standing: Standing) -> str:
+def _hint_text(base: Path, standing: Standing) -> str:
     shows = "beam trust --diff shows it" if standing.once else "look at it"
     return f"{shows}, then: beam trust {base}"
 
 
-def _listed(found: Iterable[Finding]) -> str:
+def _findings_text(found: Iterable[Finding]) -> str:
     """Return the findings as text: first what the declarations ask for, then the files and who obeys them."""
     everything = list(found)
     sentences = [each.name for each in everything if each.says]
@@ -226,32 +228,34 @@ def _listed(found: Iterable[Finding]) -> str:
     for each in everything:
         if not each.says and not (each.runs and sentences):
             by.setdefault(each.by, []).append(each.name)
-    sentences += [f"{_names(who)} obeys {_names(names)} of this folder" for who, names in by.items()]
-    return "; ".join(sentences[:_NAMED]) + (f"; and {len(sentences) - _NAMED} more" if len(sentences) > _NAMED else "")
+    sentences += [f"{_names_text(who)} obeys {_names_text(names)} of this folder" for who, names in by.items()]
+    return "; ".join(sentences[:_MOST_NAMED]) + (
+        f"; and {len(sentences) - _MOST_NAMED} more" if len(sentences) > _MOST_NAMED else ""
+    )
 
 
-def _changed(changes: Sequence[Change]) -> str:
-    words = [described(change) for change in changes[:_NAMED]]
-    return "; ".join(words) + (f"; and {len(changes) - _NAMED} more" if len(changes) > _NAMED else "")
+def _changes_text(changes: Sequence[Change]) -> str:
+    words = [describe_change(change) for change in changes[:_MOST_NAMED]]
+    return "; ".join(words) + (f"; and {len(changes) - _MOST_NAMED} more" if len(changes) > _MOST_NAMED else "")
 
 
-def described(change: Change) -> str:
+def describe_change(change: Change) -> str:
     """Return a line that says what is new or changed in one finding."""
     found = change.found
-    who = f" (obeyed by {_names(found.by)})" if found.by and not found.says and not found.runs else ""
+    who = f" (obeyed by {_names_text(found.by)})" if found.by and not found.says and not found.runs else ""
     if change.before is None:
         return f"new: {found.name}{who}"
     lines, gone = ledger.new_lines(change)
-    more = [one for one in (_count(len(lines), "new"), _count(gone, "gone")) if one]
+    more = [one for one in (_line_count_text(len(lines), "new"), _line_count_text(gone, "gone")) if one]
     return f"changed: {found.name}{who}" + (f": {', '.join(more)}" if more else "")
 
 
-def _count(number: int, what: str) -> str:
+def _line_count_text(number: int, what: str) -> str:
     return f"{number} line{'s are' if number != 1 else ' is'} {what}" if number else ""
 
 
-def _names(names: Sequence[str]) -> str:
-    first = list(names[:_NAMED])
-    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+def _names_text(names: Sequence[str]) -> str:
+    first = list(names[:_MOST_NAMED])
+    more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
     *before, last = first + more
     return f"{', '.join(before)} and {last}" if before else last

@@ -23,7 +23,7 @@ from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message
 from beam.model.outcome import Outcome, Status, Verdict
-from beam.model.state import QUEUED, SENT, SHORTAGE
+from beam.model.state import QUEUED, SENT, SHORTAGE_REASON
 from beam.store.queue import Entry
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ async def run(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> 
     if isinstance(finished, BeamError):
         _requeue(lease, entry, message, finished)
         return None
-    failure.judge_circuit(log, finished)
-    closing.close(log, entry, message, finished)
+    failure.update_circuit(log, finished)
+    closing.close_message(log, entry, message, finished)
     known = log.state.known.get(message.id)
     return (
         None if known is not None and known.phase == QUEUED else events.outcome_of(finished, str(log.paths.agent_dir))
@@ -59,12 +59,14 @@ def _requeue(lease: AgentLease, entry: Entry, message: Message, error: BeamError
     pause."""
     log = lease.log
     tries = log.state.known[message.id].shortages + 1
-    not_before, pause = failure.after_shortage(log.context.config.policy, message, tries, log.context.clock.now_ns())
+    not_before, pause = failure.retry_after_shortage(
+        log.context.config.policy, message, tries, log.context.clock.now_ns()
+    )
     text = f"{error.message}: nothing ran; tried again in {durations.show(pause)}"
     turn = log.state.open_turn.turn if log.state.open_turn is not None else None
-    log.record(events.Notice(code=SHORTAGE, text=text), turn=turn, message_id=message.id)
-    closing.requeue(log, entry, message, reason=SHORTAGE, not_before=not_before)
-    recovery.remove_notes(log)
+    log.record(events.Notice(code=SHORTAGE_REASON, text=text), turn=turn, message_id=message.id)
+    closing.requeue(log, entry, message, reason=SHORTAGE_REASON, not_before=not_before)
+    recovery.remove_unstarted_notes(log)
 
 
 class _Turn:
@@ -81,7 +83,7 @@ class _Turn:
         error; the message then waits for another try."""
         import asyncio
 
-        from beam.broker.build_request import request_of, sender_of
+        from beam.broker.build_request import build_turn_request, sender_of
         from beam.broker.control import answer_requests
         from beam.broker.renewal import Renewal
         from beam.turns.asks import Asks
@@ -93,7 +95,7 @@ class _Turn:
         context, outboxes = log.context, lease.outboxes
         with contextlib.ExitStack() as held:
             try:
-                order = request_of(log, message, lease.waiting.last_check)
+                order = build_turn_request(log, message, lease.waiting.last_check)
                 keep = order.limits.keep if order.settings.keep is None else order.settings.keep
                 order = structs.replace(order, is_kept=order.recorded is None and lease.keeper.idle_s(keep) > 0)
                 if message.options.new:
@@ -103,11 +105,11 @@ class _Turn:
                 if driven is None or not lease.kept_session.has(order.adapter_name, driven):
                     held.enter_context(session_lock(context, order.adapter_name, driven, scope=scope))
                 sender = sender_of(log, order)
-                if order.recorded is None:  # else nobody is there who could ask for anything
+                if order.recorded is None:  # a recorded turn has no agent that could make requests
                     outboxes.make(order.scratch)
                 outboxes.begin(sender)
             except BeamError as error:
-                return error if self._is_retried(error) else self._could_not_begin(error)
+                return error if self._is_retried(error) else self._record_not_begun(error)
 
             record = partial(log.record, turn=order.turn, message_id=message.id)
 
@@ -118,10 +120,10 @@ class _Turn:
                     asks.expire,
                     partial(outboxes.poll, sender),
                 ):
-                    _unless_short(step)
+                    _skip_on_shortage(step)
 
             async def poll_last() -> None:
-                answer_requests(lease)  # of calls that the turn's end has answered
+                answer_requests(lease)  # also those whose calls were answered by the end of the turn
                 for pause in outboxes.end(sender):
                     await asyncio.sleep(pause)
 
@@ -139,20 +141,20 @@ class _Turn:
             self.turn.handle = TurnHandle(stop=self.turn.stop, asks=asks, calls=AgentCalls(context.clock))
             try:
                 finished = await run(order, services, self.turn.handle)
-                self._renew(renewal, asks.always)
+                self._renew_trust(renewal, asks.always)
                 await self._keep_session(order.adapter_name, scope, held, driven)
                 return finished
             except (DiskError, ShortageError) as error:
                 if self._is_retried(error):
                     return error
                 if isinstance(error, ShortageError):
-                    finished = self._could_not_begin(error, turn=order.turn)
-                    recovery.remove_notes(log)
+                    finished = self._record_not_begun(error, turn=order.turn)
+                    recovery.remove_unstarted_notes(log)
                     return finished
-                return self._cut_short(order, error)
+                return self._record_cut_short(order, error)
             finally:
                 self.turn.handle = None
-                outboxes.forget_gone()
+                outboxes.forget_removed()
 
     def _is_retried(self, error: BeamError) -> bool:
         """Return whether the error is a shortage that came before anything ran, and the message may still be tried
@@ -162,7 +164,7 @@ class _Turn:
         limit = self.log.context.config.limits.start_attempts
         return is_unstarted and failure.is_shortage(error) and known.shortages + 1 < limit
 
-    def _renew(self, renewal: Renewal, decisions: Sequence[str]) -> None:
+    def _renew_trust(self, renewal: Renewal, decisions: Sequence[str]) -> None:
         try:
             renewal.renew_trust(decisions)
         except BeamError as error:  # the outcome is on disk; the only effect is that a person is asked again
@@ -185,7 +187,7 @@ class _Turn:
                 await lease.keeper.end(error.message)
             lease.kept_session.keep(adapter, session.session_id, lock)
 
-    def _cut_short(self, order: TurnRequest, error: DiskError) -> TurnFinished:
+    def _record_cut_short(self, order: TurnRequest, error: DiskError) -> TurnFinished:
         """Record the outcome of a turn that was ended because its events could not be written.
 
         Raises the error if that fails, too, or if the agent was not started: then the next lease records the outcome.
@@ -208,21 +210,21 @@ class _Turn:
         crash_point("finish.recorded")
         return written
 
-    def _could_not_begin(self, error: BeamError, turn: int | None = None) -> TurnFinished:
+    def _record_not_begun(self, error: BeamError, turn: int | None = None) -> TurnFinished:
         """Record the outcome of a message whose turn could not begin: its agent was removed, its settings are
         invalid, its session is in use, or there were too many shortages."""
-        from beam.turns.outcome import refusal
+        from beam.turns.outcome import refusal_verdict
 
-        finished = events.turn_finished(refusal(error), attempt=self.message.attempt)
+        finished = events.turn_finished(refusal_verdict(error), attempt=self.message.attempt)
         crash_point("finish.before")
         written = self.log.record(finished, turn=turn, message_id=self.message.id, sync=True)
         crash_point("finish.recorded")
         return written
 
 
-def _unless_short(step: Callable[[], object]) -> None:
-    """Take one step of a poll. If the system has no descriptor or no memory left for it, the next poll takes it: a
-    shortage must not end the turn that runs."""
+def _skip_on_shortage(step: Callable[[], object]) -> None:
+    """Take one step of a poll. If the system lacks descriptors or memory, leave the step to the next poll, because a
+    shortage must not end the running turn."""
     try:
         step()
     except DiskError as error:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from beam.model.settings import AgentSettings
 
 
-class Waiting:
+class WaitingMessages:
     """The waiting messages of one agent."""
 
     def __init__(self, log: AgentLog) -> None:
@@ -36,8 +36,8 @@ class Waiting:
         self.last_check: FolderCheck | None = None
 
     def read(self, entry: Entry) -> Message | None:
-        """Return the message of the entry; None if its file is gone or damaged. A damaged file that is no dead letter
-        is made one."""
+        """Return the message of the entry; None if its file is gone or damaged. A damaged file becomes a dead letter,
+        unless it is one already."""
         try:
             message = self.log.queue.read(entry)
         except FileNotFoundError:
@@ -125,13 +125,13 @@ class Waiting:
         """Return the entries of the messages that may run, in order. A message that can't run (it ended before, is
         damaged, or reuses an id) is removed from `new/`."""
         self._first = None
-        return list(self.each())
+        return list(self.each_ready())
 
-    def each(self) -> Iterator[Entry]:
+    def each_ready(self) -> Iterator[Entry]:
         """Yield the entries of the messages that may run, in order; read each file only when it is reached."""
         return (entry for entry in self.log.queue.each("new") if self._is_ready(entry))
 
-    def check(self, message_id: str) -> None:
+    def check_message(self, message_id: str) -> None:
         """Check this message alone, and dead-letter it if its deadline has passed."""
         entry = self.log.queue.find(message_id, self.log.state.places.get(message_id))
         if entry is not None and entry.box == "new" and self._is_ready(entry):
@@ -146,7 +146,7 @@ class Waiting:
             return False
         self.record_queued(entry, message)
         if message.attempt > 1:
-            self._remove_older(message)
+            self._remove_older_dead_letter(message)
         self.log.checked.add(entry)
         self._first = self._first or (entry, message)
         return True
@@ -173,7 +173,7 @@ class Waiting:
         return message.deadline if message is not None else None
 
     def _give_up_if_refused(self, entry: Entry, message: Message) -> bool:
-        return self._give_up(entry, message, failure.refusal(message, self.log.state, self.log.context))
+        return self._give_up(entry, message, failure.find_refusal(message, self.log.state, self.log.context))
 
     def _give_up(self, entry: Entry, message: Message, verdict: failure.Refusal | None) -> bool:
         if verdict is None:
@@ -195,12 +195,12 @@ class Waiting:
         if message.attempt > known.attempt or known.phase not in (CLOSED, DEAD, FINISHED):
             return True
         if known.phase == DEAD:
-            closing.finish_dead_letter(self.log, entry, message, known)
+            closing.resume_dead_letter(self.log, entry, message, known)
         else:
-            closing.archive(self.log, entry, message, known)
+            closing.clear_closed_message(self.log, entry, message, known)
         return False
 
-    def _remove_older(self, message: Message) -> None:
+    def _remove_older_dead_letter(self, message: Message) -> None:
         """Remove the dead letter of which this message is the next attempt; an unrelated dead letter with the same
         id stays."""
         for entry in self.log.queue.entries("dead"):
@@ -250,7 +250,7 @@ class Waiting:
         finished = events.turn_finished(verdict, attempt=turn.attempt, via=turn.via)
         written = self.log.record(finished, turn=turn.turn, message_id=message.id, sync=True)
         crash_point("finish.recorded")
-        closing.close(self.log, entry, message, written)
+        closing.close_message(self.log, entry, message, written)
 
     # -- when the next one may be claimed ----------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class Waiting:
         no_circuit = message is not None and message.options.no_circuit is True
         return failure.pause_s(state, head.id, now_ns, no_circuit=no_circuit, pace=pace)
 
-    def waits_for_trust(self, entry: Entry) -> str | None:
+    def why_waits_for_trust(self, entry: Entry) -> str | None:
         """Return why this message waits until a person trusts the folder; None if it does not."""
         from beam.broker import standing
 

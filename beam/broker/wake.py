@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from beam.process import inotify
 from beam.process.inotify import Inotify
 
-_APPEARED = inotify.MOVED_TO | inotify.CREATE | inotify.ONLYDIR | inotify.DONT_FOLLOW
+_NEW_FILE_MASK = inotify.MOVED_TO | inotify.CREATE | inotify.ONLYDIR | inotify.DONT_FOLLOW
 
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def notified(lease: AgentLease) -> Iterator[None]:
+def wake_turn_on_requests(lease: AgentLease) -> Iterator[None]:
     """Make the running turn handle each request as soon as it arrives, as long as the context lasts."""
     wake = Wake()
     wake.watch(lease.log.paths.control / "new")
@@ -51,10 +51,10 @@ class Wake:
             with contextlib.suppress(OSError):  # another system, or this user's instances are used up
                 self._inotify = Inotify()
         if self._inotify is not None:
-            asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._readable)
+            asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._read_changes)
 
     @property
-    def notifies(self) -> bool:
+    def can_notify(self) -> bool:
         """Return whether changes end a `wait`. If not, only its timeout does."""
         return self._inotify is not None
 
@@ -63,7 +63,7 @@ class Wake:
         if self._inotify is None or directory in self._watched:
             return
         with contextlib.suppress(OSError):
-            number = self._inotify.add(directory, _APPEARED)
+            number = self._inotify.add(directory, _NEW_FILE_MASK)
             self._watched[directory] = number
             self._directories[number] = directory
 
@@ -74,18 +74,18 @@ class Wake:
             self._directories.pop(number, None)
             self._inotify.remove(number)
 
-    def now(self) -> None:
+    def end_wait(self) -> None:
         """End the `wait` that is in progress, or else the next one, immediately."""
         self._event.set()
 
-    def changed(self) -> set[Path] | None:
+    def take_changed(self) -> set[Path] | None:
         """Return the directories in which something appeared since the last call; None if that is unknown."""
         changed, self._changed = self._changed, set()
         overflowed, self._overflowed = self._overflowed, False
         return None if overflowed else changed
 
     async def wait(self, seconds: float) -> None:
-        """Wait until something changes or `now` is called, for at most `seconds`."""
+        """Wait until something changes or `end_wait` is called, for at most `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -98,7 +98,7 @@ class Wake:
             self._inotify.close()
             self._inotify = None
 
-    def _readable(self) -> None:
+    def _read_changes(self) -> None:
         assert self._inotify is not None
         for change in self._inotify.read():
             self._handle_change(change.watch, change.mask)
@@ -107,7 +107,7 @@ class Wake:
 
     def _handle_change(self, number: int, mask: int) -> None:
         directory = self._directories.get(number)
-        if mask & inotify.IGNORED and directory is not None:  # the directory is gone; one of its name is another
+        if mask & inotify.IGNORED and directory is not None:  # it is gone; a new one of that name is not watched
             del self._directories[number]
             self._watched.pop(directory, None)
         if mask & inotify.OVERFLOW:

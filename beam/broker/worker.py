@@ -37,16 +37,16 @@ def _drain(argv: list[str]) -> None:
     from beam.root import discovery
 
     environ = dict(os.environ)
-    home = discovery.at(Path(argv[0]), environ)
+    home = discovery.root_at(Path(argv[0]), environ)
     discovery.check_folder(home, environ)
     exposed = discovery.exposing_folder(home, environ)
-    context = RootContext.of(home, environ=environ, clock=SystemClock(), carry_out=carry_out, exposed=exposed)
-    files.check_descriptors(files.TURN_FILES)
-    startup.stay()  # it may keep an agent's process for hours
-    asyncio.run(drain.serve(context, context.agent_paths(argv[1], argv[2] if len(argv) > 2 else None)))
+    context = RootContext.load(home, environ=environ, clock=SystemClock(), carry_out=carry_out, exposed=exposed)
+    files.check_descriptors(files.TURN_DESCRIPTORS)
+    startup.prepare_long_run()  # it may keep an agent's process for hours
+    asyncio.run(drain.drain_with_lanes(context, context.agent_paths(argv[1], argv[2] if len(argv) > 2 else None)))
 
 
 if __name__ == "__main__":
     startup.prepare()
     startup.import_msgspec()
-    startup.leave(main(sys.argv[1:]))
+    startup.exit_fast(main(sys.argv[1:]))

@@ -30,10 +30,10 @@ def list_(
 
     If the project has none, list the agents that it could use.
     """
-    from beam.cli.render.tables import columns
+    from beam.cli.render.tables import print_columns
 
     if matrix:
-        _matrix(as_json)
+        _print_matrix(as_json)
         return
     declared = call.beam.agents(all=every)
     found = declared or call.beam.agents(all=True)
@@ -60,7 +60,7 @@ def list_(
                 line.declared_in,
             )
         )
-    columns(
+    print_columns(
         ("AGENT", "ADAPTER", "MODE", "MODEL", "ACCESS", "INSTALLED", "DECLARED IN"), rows, wide=is_terminal(sys.stdout)
     )
     sys.stdout.flush()
@@ -71,18 +71,18 @@ def list_(
         call.note(f"untested, so listed only by beam agent list --all: {', '.join(unverified)}")
 
 
-def _matrix(as_json: bool) -> None:
+def _print_matrix(as_json: bool) -> None:
     from beam import conformance
-    from beam.cli.render.matrix import as_table, as_tabs
+    from beam.cli.render.matrix import print_table, print_tabs
 
     table = conformance.matrix()
     if as_json:
         for line in conformance.lines(table):
             write_json(line)
     elif is_terminal(sys.stdout):
-        as_table(table)
+        print_table(table)
     else:
-        as_tabs(table)
+        print_tabs(table)
 
 
 @app.verb()
@@ -96,14 +96,14 @@ def show(
     as_json: bool = option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Show an agent's settings, capabilities and current state."""
-    from beam.cli.render.tables import pairs
+    from beam.cli.render.tables import print_pairs
 
     if live:
         answers = call.beam.ask_live(agent)
         if as_json:
             write_json(answers)
         else:
-            pairs([(name, _in_words(value)) for name, value in answers.items()])
+            print_pairs([(name, _value_text(value)) for name, value in answers.items()])
         return
     details = call.beam.agent(agent)
     if as_json:
@@ -140,10 +140,10 @@ def show(
         rows.append(("session", status.session_id))
     elif details.fork:
         rows.append(("session", f"none yet; its first turn continues in a copy of {details.fork}"))
-    pairs(rows)
+    print_pairs(rows)
 
 
-def _in_words(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ", ".join(value) or "-"
     return "-" if value is None else msgspec.json.encode(value).decode()
@@ -257,7 +257,7 @@ def sessions(
 
     An agent returns to an earlier session with `beam agent resume`.
     """
-    from beam.cli.render.tables import ago, columns
+    from beam.cli.render.tables import ago, print_columns
 
     found = call.beam.sessions(agent or [])
     if as_json:
@@ -275,7 +275,9 @@ def sessions(
         )
         for line in found
     ]
-    columns(("AGENT", "STATE", "SESSION", "LAST TURN", "TURNS", "FIRST PROMPT"), rows, wide=is_terminal(sys.stdout))
+    print_columns(
+        ("AGENT", "STATE", "SESSION", "LAST TURN", "TURNS", "FIRST PROMPT"), rows, wide=is_terminal(sys.stdout)
+    )
 
 
 @app.verb()

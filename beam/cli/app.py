@@ -10,7 +10,7 @@ from typer.main import get_command, get_group
 
 from beam.cli.commands import COMMANDS, GROUPS, SECTIONS
 from beam.cli.context import Context
-from beam.cli.group import Group, NoCommandError, bare_typer, typer_of
+from beam.cli.group import Group, NoCommandError, empty_typer, typer_of
 
 
 class Commands(Group):
@@ -57,10 +57,10 @@ def _is_agent(ctx: Any, name: str) -> bool:
         return False
 
 
-app = bare_typer(Commands)
+app = empty_typer(Commands)
 
 
-def _version(is_set: bool) -> None:
+def _print_version(is_set: bool) -> None:
     if is_set:
         from beam import __version__
 
@@ -78,7 +78,7 @@ def beam(
     quiet: bool = typer.Option(False, "-q", "--quiet", help="Print no notes on stderr, only errors."),
     verbose: bool = typer.Option(False, "-v", "--verbose", help="Print more notes on stderr."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON, where the command can."),
-    version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),
+    version: bool = typer.Option(False, "--version", is_eager=True, callback=_print_version, help="Print the version."),
 ) -> None:
     """Use every coding agent through one command.
 

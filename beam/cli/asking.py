@@ -23,7 +23,7 @@ _TICK_S = 0.1
 _YES, _NO = ("y", "yes"), ("n", "no")
 
 
-def may_read() -> bool:
+def is_in_foreground() -> bool:
     """Return whether this process is in the foreground of its terminal. A process in the background does not receive
     the typed keys."""
     try:
@@ -32,7 +32,7 @@ def may_read() -> bool:
         return False
 
 
-class Asking:
+class AskPrompter:
     """Asks a person about the permission requests of a running turn, one after another. `say` is called with each text
     for the person."""
 
@@ -54,13 +54,13 @@ class Asking:
                 self._message_ids[event.ask_id] = event.message_id
                 threading.Thread(target=self._ask, args=(event,), daemon=True).start()
             case events.PermissionDecided() | events.PermissionCancelled():
-                self._end(event.ask_id)
+                self._close_ask(event.ask_id)
             case events.TurnFinished() | events.MessageDead():
                 for ask_id in list(self._closed_events):
                     if self._message_ids[ask_id] == event.message_id:
-                        self._end(ask_id)
+                        self._close_ask(ask_id)
 
-    def _end(self, ask_id: str) -> None:
+    def _close_ask(self, ask_id: str) -> None:
         self._message_ids.pop(ask_id, None)
         over = self._closed_events.pop(ask_id, None)
         if over is not None:
@@ -68,7 +68,7 @@ class Asking:
 
     def _ask(self, asked: object) -> None:
         from beam import events
-        from beam.cli.render.asks import always_words, question, rest
+        from beam.cli.render.asks import always_words, full_input_lines, question
 
         assert isinstance(asked, events.PermissionAsked)
         over = self._closed_events.get(asked.ask_id)
@@ -80,12 +80,16 @@ class Asking:
             if over.is_set():
                 return
             scope = always_words(bytes(asked.suggestions))
-            lines = [f"beam: {question(asked)}", *rest(asked), *([f"beam: always: {scope}"] if scope else [])]
+            lines = [
+                f"beam: {question(asked)}",
+                *full_input_lines(asked),
+                *([f"beam: always: {scope}"] if scope else []),
+            ]
             self._say("".join(f"{line}\n" for line in lines))
-            termios.tcflush(0, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+            termios.tcflush(0, termios.TCIFLUSH)  # text that was typed before the question is not an answer
             while not over.is_set():
                 self._say(f"Allow it? [{choices}] ")
-                answer = _line(over)
+                answer = _read_line(over)
                 if answer is None:
                     self._say(
                         "\n"
@@ -110,7 +114,7 @@ class Asking:
         return True
 
 
-def _line(over: threading.Event) -> str | None:
+def _read_line(over: threading.Event) -> str | None:
     """Return the next line from stdin; None at the end of stdin, or as soon as `over` is set."""
     while not over.is_set():
         if select.select([0], [], [], _TICK_S)[0]:

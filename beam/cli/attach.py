@@ -37,7 +37,7 @@ def attach(
     if as_text and svg is not None:
         raise UsageError("--print and --svg don't go together", "give one of them")
     if as_text or svg is not None:
-        _picture(
+        _print_or_save_screen(
             call.beam.attach(agent), None if svg is None or svg == "-" else str(call.path(svg)), as_svg=not as_text
         )
         return 0
@@ -51,7 +51,7 @@ def attach(
     return 0
 
 
-def _picture(attached: Attached, path: str | None, *, as_svg: bool) -> None:
+def _print_or_save_screen(attached: Attached, path: str | None, *, as_svg: bool) -> None:
     from pathlib import Path
 
     from beam import picture_of
@@ -69,8 +69,8 @@ def _picture(attached: Attached, path: str | None, *, as_svg: bool) -> None:
 def _show_terminal(attached: Attached) -> str | None:
     """Show the agent's terminal until the user detaches or the terminal is gone. Return None if the user detached, else
     the reason why the terminal is gone."""
-    from beam.cli.looking import Looking
+    from beam.cli.looking import ScreenViewer
 
     colours = os.environ.get("COLORTERM", "") in ("truecolor", "24bit")
-    with Looking(attached, true_colour=colours) as looking:
-        return looking.run()
+    with ScreenViewer(attached, true_colour=colours) as viewer:
+        return viewer.run()

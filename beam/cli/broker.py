@@ -10,7 +10,7 @@ from beam.cli.context import Context
 from beam.cli.parameters import option
 from beam.cli.render.text import safe, write, write_json
 
-_IDLE = "End after having nothing to do for this long."
+_IDLE_HELP = "End after having nothing to do for this long."
 
 app = App(help="Serve all agents of this root: in the foreground, or detached with `start`.")
 
@@ -28,7 +28,7 @@ def broker(
         None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
     ),
     grace: str = option("30s", "--grace", metavar="D", help="How long running turns may continue after a stop."),
-    idle: str | None = option(None, "--idle", metavar="D", help=_IDLE),
+    idle: str | None = option(None, "--idle", metavar="D", help=_IDLE_HELP),
 ) -> None:
     """Serve all agents of this root until ^C.
 
@@ -41,13 +41,13 @@ def broker(
         cap=cap,
         poll=durations.parse(poll),
         poll_only=poll_only,
-        idle=_positive(idle),
+        idle=_parse_idle(idle),
         grace=durations.parse(grace),
         write=_log,
     )
 
 
-def _positive(idle: str | None) -> float | None:
+def _parse_idle(idle: str | None) -> float | None:
     from beam import durations
 
     if idle is None:
@@ -75,12 +75,12 @@ def start(
     cap: int | None = option(
         None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
     ),
-    idle: str | None = option(None, "--idle", metavar="D", help=_IDLE),
+    idle: str | None = option(None, "--idle", metavar="D", help=_IDLE_HELP),
 ) -> None:
     """Start a detached broker and print its pid."""
     from beam import durations
 
-    pid = call.beam.start_broker(cap=cap, poll=durations.parse(poll), poll_only=poll_only, idle=_positive(idle))
+    pid = call.beam.start_broker(cap=cap, poll=durations.parse(poll), poll_only=poll_only, idle=_parse_idle(idle))
     sys.stdout.write(f"{pid}\n")
 
 
@@ -101,7 +101,7 @@ def stop(
 def status(call: Context, as_json: bool = option(False, "--json", help="Print one JSON object.")) -> int:
     """Show whether a broker serves this root; exit 4 if none does."""
     from beam import NotFoundError, durations
-    from beam.cli.render.tables import ago, pairs
+    from beam.cli.render.tables import ago, print_pairs
 
     found = call.beam.broker()
     if found is None:
@@ -109,7 +109,7 @@ def status(call: Context, as_json: bool = option(False, "--json", help="Print on
     if as_json:
         write_json(found)
         return int(ExitCode.COMPLETED)
-    pairs(
+    print_pairs(
         [
             ("pid", f"{found.pid} on {found.host}"),
             ("since", f"{found.started_at} ({ago(found.started_at)})"),

@@ -9,7 +9,7 @@ from beam import Options, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.send import trusting
+from beam.cli.send import with_folder_trust
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ def chat(
     beam.check_person("chats")
     is_watched = _is_watched()
     options = Options(
-        access=prompt.access(access),
+        access=prompt.parse_access(access),
         model=model,
-        via=prompt.mode(via),
+        via=prompt.parse_mode(via),
         timeout=durations.parse(timeout) if timeout is not None else None,
-        rules=prompt.rules(allow=allow, ask=ask, deny=deny),
+        rules=prompt.rule_lists(allow=allow, ask=ask, deny=deny),
     )
     if len(agent) == 1:
         alone = next((each for each, value in given.items() if value is not None), None)
@@ -89,7 +89,7 @@ def chat(
         if not is_watched:
             raise UsageError("beam chat needs a terminal", f"in a script: beam send {agent[0]} TEXT")
         options = _options_for(call, agent[0], options, is_watched=True)
-        trusting(call, lambda: beam.message(agent[0], "?", options=options))
+        with_folder_trust(call, lambda: beam.message(agent[0], "?", options=options))
         from beam.cli.chatting.alone import AloneChat
 
         async def talk() -> None:
@@ -112,10 +112,10 @@ def chat(
         tokens=max_tokens,
         time=durations.parse(time) if time is not None else None,
     )
-    return _together(call, live, name or "chat", options, is_watched=is_watched)
+    return _run_together(call, live, name or "chat", options, is_watched=is_watched)
 
 
-def _together(call: Context, live: LiveChat, name: str, options: Options, *, is_watched: bool) -> int:
+def _run_together(call: Context, live: LiveChat, name: str, options: Options, *, is_watched: bool) -> int:
     import asyncio
 
     from beam.cli.chatting.together import TogetherChat
@@ -123,7 +123,7 @@ def _together(call: Context, live: LiveChat, name: str, options: Options, *, is_
     speakers = [*live.agents, *([live.moderator] if live.moderator is not None else [])]
     each = {agent: _options_for(call, agent, options, is_watched=is_watched) for agent in speakers}
     for agent in speakers:
-        trusting(call, lambda agent=agent: call.beam.message(f"{agent}@{name}", "?", options=each[agent]))  # type: ignore[misc]
+        with_folder_trust(call, lambda agent=agent: call.beam.message(f"{agent}@{name}", "?", options=each[agent]))  # type: ignore[misc]
 
     async def talk() -> int:
         return await TogetherChat(call, live, name, each, is_watched=is_watched).run()

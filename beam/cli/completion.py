@@ -22,7 +22,7 @@ from beam.cli.context import Context
 app = App("Print the script that completes beam's commands in your shell.")
 
 _MOST_IDS = 50
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*\Z")
+_SAFE_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*\Z")
 _BASH = """\
 _beam() {
     local IFS=$'\\n'
@@ -65,16 +65,16 @@ function __beam_words
 end
 complete --command beam --no-files --arguments '(__beam_words)'
 """
-_VALUES = {
+_OPTION_VALUES = {
     "--access": ("read", "edit", "full", "ask"),
     "--via": ("auto", "dialogue", "exec", "terminal"),
     "--until": ("idle", "asking", "finished"),
     "--require": ("structured",),
     "--tolerate": ("denied",),
 }
-_FILES = frozenset({"--file", "--attach", "--schema", "--root", "-C", "--claude-home"})
-_AGENTS = frozenset({"AGENT", "[AGENT]...", "AGENT|ID"})
-_IDS = frozenset({"ID", "[ID]", "[ID]...", "AGENT|ID"})
+_FILE_OPTIONS = frozenset({"--file", "--attach", "--schema", "--root", "-C", "--claude-home"})
+_AGENT_METAVARS = frozenset({"AGENT", "[AGENT]...", "AGENT|ID"})
+_ID_METAVARS = frozenset({"ID", "[ID]", "[ID]...", "AGENT|ID"})
 
 
 @app.verb()
@@ -102,14 +102,14 @@ def words(
     breaks: str = typer.Option("", "--breaks", metavar="TEXT", help="Where the shell itself parts words."),
 ) -> None:
     """Print the possible next words, one per line; `:` alone stands for files."""
-    given = _split(line)[1:] if line is not None else list(typed or [])
+    given = _split_line(line)[1:] if line is not None else list(typed or [])
     before, current = given[:-1], given[-1] if given else ""
-    cut = max((_cut_at(current, sign) for sign in breaks if not sign.isspace() and sign not in "'\""), default=0)
+    cut = max((_word_start(current, sign) for sign in breaks if not sign.isspace() and sign not in "'\""), default=0)
     for word in candidates(before, current):
         sys.stdout.write(f"{word[cut:] if word != ':' else word}\n")
 
 
-def _cut_at(current: str, sign: str) -> int:
+def _word_start(current: str, sign: str) -> int:
     """Return the index in `current` at which the word begins that the shell will replace. That is the index after the
     last `sign`. For `@` and `$` it is the index of the sign itself, because bash keeps these signs in the word."""
     return max(0, current.rfind(sign) + (sign not in "@$"))
@@ -124,16 +124,16 @@ def candidates(before: Sequence[str], current: str) -> list[str]:
 
     command: Any = get_command(commands)
     with command.make_context("beam", [], resilient_parsing=True) as ctx:
-        place = _Place(command, ctx)
+        place = _Position(command, ctx)
         for word in before:
             place.move_past(word)
-        found = list(place.next(current, Context(directory=place.directory, root=place.root)))
+        found = list(place.next_words(current, Context(directory=place.directory, root=place.root)))
     if found == [":"]:
         return found
-    return list(dict.fromkeys(word for word in found if word.startswith(current) and _is_plain(word)))
+    return list(dict.fromkeys(word for word in found if word.startswith(current) and _is_safe_word(word)))
 
 
-class _Place:
+class _Position:
     """The position of the next word on a command line: its command, the option whose value the word is, or the number
     of the argument."""
 
@@ -166,10 +166,10 @@ class _Place:
         else:
             self._arguments += 1
 
-    def next(self, current: str, call: Context) -> Iterator[str]:
+    def next_words(self, current: str, call: Context) -> Iterator[str]:
         """Yield the possible next words."""
         if self._option is not None:
-            yield from self._values(self._option, call)
+            yield from self._option_values(self._option, call)
         elif current.startswith("-") and not self._is_text:
             for option in self._options():
                 if not option.hidden:
@@ -187,27 +187,27 @@ class _Place:
     def _options(self) -> list[Any]:
         return [each for each in self._command.get_params(self._ctx) if each.param_type_name == "option"]
 
-    def _values(self, option: Any, call: Context) -> Iterable[str]:
+    def _option_values(self, option: Any, call: Context) -> Iterable[str]:
         names = set(option.opts)
-        if names & _FILES:
+        if names & _FILE_OPTIONS:
             return [":"]
-        for name, values in _VALUES.items():
+        for name, values in _OPTION_VALUES.items():
             if name in names:
                 return values
         if "--model" in names:
-            return _quietly(call.beam.models)
+            return _try_lookup(call.beam.models)
         return self._candidates_for("AGENT", call) if "--agent" in names else []
 
     def _candidates_for(self, metavar: str, call: Context) -> Iterator[str]:
-        if metavar in _AGENTS:
-            yield from _quietly(lambda: [line.agent for line in call.beam.agents(all=True)])
-        if metavar in _IDS:
-            yield from _quietly(lambda: call.beam.message_ids(_MOST_IDS))
+        if metavar in _AGENT_METAVARS:
+            yield from _try_lookup(lambda: [line.agent for line in call.beam.agents(all=True)])
+        if metavar in _ID_METAVARS:
+            yield from _try_lookup(lambda: call.beam.message_ids(_MOST_IDS))
         if metavar in ("FILE", "[FILE]", "DIR", "[DIR]"):
             yield ":"
 
 
-def _quietly(lookup: Any) -> list[str]:
+def _try_lookup(lookup: Any) -> list[str]:
     """Return the words that `lookup` finds. Return an empty list if `lookup` fails, because nobody reads an error while
     typing."""
     try:
@@ -216,11 +216,11 @@ def _quietly(lookup: Any) -> list[str]:
         return []
 
 
-def _is_plain(word: str) -> bool:
-    return word.startswith("-") or _PLAIN.match(word) is not None
+def _is_safe_word(word: str) -> bool:
+    return word.startswith("-") or _SAFE_WORD.match(word) is not None
 
 
-def _split(line: str) -> list[str]:
+def _split_line(line: str) -> list[str]:
     """Return the words of an unfinished command line; the last one is unfinished ("" after a space)."""
     line = line.removesuffix("\\")
     for end in ("", "'", '"'):

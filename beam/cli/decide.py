@@ -29,7 +29,7 @@ def asks(
         for line in found:
             write_json(line)
     elif found:
-        render.table(found)
+        render.print_table(found)
     else:
         call.note("no agent waits for a decision")
     return 0
@@ -55,7 +55,7 @@ def approve(
     import sys
 
     from beam.cli import prompt
-    from beam.cli.render.asks import always_words, whole
+    from beam.cli.render.asks import always_words, full_ask_lines
     from beam.cli.streams import is_interactive
 
     given = prompt.json_object(changed, call) if changed is not None else None
@@ -63,7 +63,7 @@ def approve(
     for line in call.beam.asks() if always or is_shown else ():
         if not line.id.endswith(ask):
             continue
-        for text in whole(line) if is_shown else ():
+        for text in full_ask_lines(line) if is_shown else ():
             call.note(text)
         if always and (scope := always_words(bytes(line.suggestions))):
             call.note(f"{ask}: always: {scope}")
@@ -104,7 +104,7 @@ def interrupt(
     for message in messages:
         try:
             call.note(f"{message}: {call.beam.interrupt(message)}")
-        except BeamError as error:  # it may just have ended on its own; the others are stopped all the same
+        except BeamError as error:  # this turn may just have ended; the others are stopped anyway
             refused.append(error)
     if len(refused) == len(messages):
         raise refused[0]

@@ -58,7 +58,7 @@ def fake_model(
     if command and not env:
         raise UsageError("which CLI is the command?", "name its adapter: --env claude -- claude -p hi")
     with (
-        fake_model.FakeModel(fake_model.load(_named(script)) if script else None, port=port, log=log) as model,
+        fake_model.FakeModel(fake_model.load(_input_path(script)) if script else None, port=port, log=log) as model,
         ExitStack() as stack,
     ):
         variables: dict[str, str] = {}
@@ -68,7 +68,7 @@ def fake_model(
                 more = model.env(adapter, Path(home))
                 variables.update({name: value for name, value in more.items() if value or name not in variables})
         if command:
-            raise typer.Exit(_run(command, {**os.environ, **variables}))
+            raise typer.Exit(_run_command(command, {**os.environ, **variables}))
         _serve(model.url, variables)
 
 
@@ -82,7 +82,7 @@ def _serve(url: str, variables: Mapping[str, str]) -> None:
     threading.Event().wait()
 
 
-def _run(command: list[str], environ: Mapping[str, str]) -> int:
+def _run_command(command: list[str], environ: Mapping[str, str]) -> int:
     """Run the command and return its exit code, or 128 + n if signal n ended it. SIGTERM and SIGHUP are passed on to
     the command."""
     import signal
@@ -97,7 +97,7 @@ def _run(command: list[str], environ: Mapping[str, str]) -> int:
 
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        child = _started(command, environ)
+        child = _start_command(command, environ)
         children.append(child)
         for missed in early:
             child.send_signal(missed)
@@ -112,7 +112,7 @@ def _run(command: list[str], environ: Mapping[str, str]) -> int:
             signal.signal(number, handler)
 
 
-def _started(command: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start_command(command: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
     import subprocess
 
     from beam import NotFoundError
@@ -178,22 +178,22 @@ def decode(
     from beam import Exit, events, recordings
     from beam.cli.render.text import safe_json, write_line
 
-    tail = _bytes(stderr).decode(errors="replace") if stderr else ""
+    tail = _read_file(stderr).decode(errors="replace") if stderr else ""
     ended = Exit(code=None if signal else exit_code, signal=signal, stderr_tail=tail)
     with file.open("rb") if file else sys.stdin.buffer as lines:
         for event in recordings.replay(adapter, lines, session_id=session, exit=ended):
             write_line(safe_json(events.encode(event if raw else recordings.without_raw(event)).decode(), sys.stdout))
 
 
-def _named(file: Path) -> Path:
+def _input_path(file: Path) -> Path:
     return Path("/dev/stdin") if str(file) == "-" else file
 
 
-def _bytes(file: Path) -> bytes:
-    from beam.cli.prompt import bounded
+def _read_file(file: Path) -> bytes:
+    from beam.cli.prompt import read_bounded
 
-    with _named(file).open("rb") as opened:
-        return bounded(opened, str(file))
+    with _input_path(file).open("rb") as opened:
+        return read_bounded(opened, str(file))
 
 
 def _decode_terminal(file: Path | None, profile: str | None, size: str, enters: list[float], *, explain: bool) -> None:
@@ -201,16 +201,16 @@ def _decode_terminal(file: Path | None, profile: str | None, size: str, enters: 
     import sys
 
     from beam import NoCastError, UsageError, screens
-    from beam.cli.prompt import bounded
+    from beam.cli.prompt import read_bounded
     from beam.cli.render.text import write_json
 
     dimensions = re.fullmatch(r"(\d{1,3})x(\d{1,3})", size)
     if dimensions is None or "0" in dimensions.groups():
         raise UsageError(f"--size {size}: not a size", "columns and rows, like 100x40", subject=size)
     screen = screens.profile_of(profile)
-    data = _bytes(file) if file else bounded(sys.stdin.buffer, "stdin")
+    data = _read_file(file) if file else read_bounded(sys.stdin.buffer, "stdin")
     beside = file.with_suffix(".timeline.jsonl") if file else None
-    timeline = _bytes(beside) if beside is not None and beside.is_file() else None
+    timeline = _read_file(beside) if beside is not None and beside.is_file() else None
     try:
         recording = screens.read(data, timeline, columns=int(dimensions[1]), rows=int(dimensions[2]), enters=enters)
     except NoCastError as error:

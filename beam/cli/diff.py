@@ -32,7 +32,7 @@ def diff(
     It shows all changes, made by the agent, by you, or by another agent in the same folder. Files that git ignores are
     left out.
     """
-    found = _found(call, agent, turn, session=session)
+    found = _find_diff(call, agent, turn, session=session)
     if as_json:
         write_json(_as_json(found))
         return 0
@@ -57,7 +57,7 @@ def diff(
     return 0
 
 
-def _found(call: Context, name: str, turn: int | None, *, session: bool) -> WorkTreeDiff:
+def _find_diff(call: Context, name: str, turn: int | None, *, session: bool) -> WorkTreeDiff:
     """Return the diff of the agent's work tree. If no agent is called `name`, return the diff for the message whose id
     is `name`."""
     try:

@@ -18,8 +18,8 @@ from beam.cli import streams
 from beam.cli.render.text import safe, write, write_json
 
 _SIGPIPE = 13
-_EXTRA = "Got unexpected extra argument(s) ("  # typer's words
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_EXTRA_ARGUMENT_TEXT = "Got unexpected extra argument(s) ("  # the beginning of Typer's message
+_DISK_FULL_CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
@@ -47,39 +47,39 @@ def handle(error: BaseException, argv: list[str]) -> int:
             return error.code if isinstance(error.code, int) else 1
         case BrokenPipeError():
             streams.drop_stdout()
-            return die_of(_SIGPIPE)
+            return die_by_signal(_SIGPIPE)
         case SignalledError():
             if error.outcome is None:
-                report(_of_beam(error, 128 + error.number), argv)
-            return die_of(error.number)
+                report(_body_of_beam_error(error, 128 + error.number), argv)
+            return die_by_signal(error.number)
         case KeyboardInterrupt():
-            return die_of(2)
-    typer = sys.modules.get("typer")  # where it was not imported, it raised nothing
+            return die_by_signal(2)
+    typer = sys.modules.get("typer")  # if Typer was not imported, it did not raise the error
     if typer is not None and isinstance(error, typer.Exit):
         return int(error.exit_code)
     if typer is not None and isinstance(error, typer.Abort):
-        return die_of(2)
+        return die_by_signal(2)
     body = body_of(error)
-    return report(body if body is not None else _bug(error), argv)
+    return report(body if body is not None else _body_of_bug(error), argv)
 
 
 def body_of(error: BaseException) -> ErrorBody | None:
     """Return the error as it is reported; None for an unexpected exception (a bug)."""
     match error:
         case BeamError():
-            return _of_beam(error, int(error.exit_code))
+            return _body_of_beam_error(error, int(error.exit_code))
         case OSError() if error.errno is not None:
             name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
-            unnamed = "can't write to stdout" if error.errno in _FULL else "a stream of this command"
-            where = name or unnamed  # stderr is never the cause: what can't be written there is left out
+            unnamed = "can't write to stdout" if error.errno in _DISK_FULL_CODES else "a stream of this command"
+            where = name or unnamed  # not stderr: a failure to write there is ignored
             return ErrorBody(
                 exit_code=int(ExitCode.DISK), kind="disk", message=f"{where}: {error.strerror}", subject=name
             )
     typer = sys.modules.get("typer")
-    return _usage(error) if typer is not None and isinstance(error, typer.TyperException) else None
+    return _body_of_usage_error(error) if typer is not None and isinstance(error, typer.TyperException) else None
 
 
-def _of_beam(error: BeamError, code: int) -> ErrorBody:
+def _body_of_beam_error(error: BeamError, code: int) -> ErrorBody:
     return ErrorBody(exit_code=code, kind=error.kind, message=error.message, hint=error.hint, subject=error.subject)
 
 
@@ -103,7 +103,7 @@ def complain(text: str, rows: Sequence[str] = ()) -> None:
     """Print one line on stderr that begins with `beam:`, and below it the quoted `rows`. An error while printing is
     ignored."""
     lines = [f"beam: {text}", *(f"    | {row}" for row in rows)]
-    if os.environ.get("GITHUB_ACTIONS") == "true":  # whose runner looks for old commands anywhere in a line
+    if os.environ.get("GITHUB_ACTIONS") == "true":  # its runner executes old commands anywhere in a line
         lines = [line.replace("##[", "##\u200b[") for line in lines]
     with contextlib.suppress(OSError, ValueError):
         write(sys.stderr, "".join(safe(line, sys.stderr).replace("\n", " ") + "\n" for line in lines))
@@ -120,7 +120,7 @@ def _escaped(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _usage(error: Any) -> ErrorBody:
+def _body_of_usage_error(error: Any) -> ErrorBody:
     """Return the error for an invalid command line.
 
     Typer's exceptions are recognised by their attributes, because their classes have no public name.
@@ -131,21 +131,24 @@ def _usage(error: Any) -> ErrorBody:
         hint = f"{error.ctx.command_path} --help"
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
-        from beam.cli.habits import option_instead
+        from beam.cli.habits import suggest_option
 
         nearest_option = nearest(option, error.possibilities or ())
         message = f"no such option: {option}"
         dash = f"to send text that begins with a dash, put `--` before it; options: {hint}"
-        instead = option_instead(error.ctx.command_path, option) if getattr(error, "ctx", None) is not None else None
+        instead = suggest_option(error.ctx.command_path, option) if getattr(error, "ctx", None) is not None else None
         hint = instead or (f"did you mean {nearest_option}?" if nearest_option else dash)
-    if getattr(error, "ctx", None) is not None and message.startswith(_EXTRA):
-        from beam.cli.habits import extra_instead
+    if getattr(error, "ctx", None) is not None and message.startswith(_EXTRA_ARGUMENT_TEXT):
+        from beam.cli.habits import suggest_for_extra_words
 
-        hint = extra_instead(error.ctx.command_path, error.ctx.params, message[len(_EXTRA) : -1]) or hint
+        hint = (
+            suggest_for_extra_words(error.ctx.command_path, error.ctx.params, message[len(_EXTRA_ARGUMENT_TEXT) : -1])
+            or hint
+        )
     return ErrorBody(exit_code=int(ExitCode.USAGE), kind="usage", message=message[:1].lower() + message[1:], hint=hint)
 
 
-def die_of(number: int) -> int:
+def die_by_signal(number: int) -> int:
     """Flush the output, then end this process by the signal `number`. If the process survives the signal, return 128 +
     `number`."""
     import signal
@@ -161,7 +164,7 @@ def die_of(number: int) -> int:
     return 128 + number
 
 
-def _bug(error: BaseException) -> ErrorBody:
+def _body_of_bug(error: BaseException) -> ErrorBody:
     import tempfile
     import traceback
 

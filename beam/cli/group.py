@@ -16,8 +16,8 @@ from beam.cli.commands import App
 from beam.cli.context import Context, context
 from beam.cli.parameters import TYPES, parameters_of
 
-_SHORT = 400  # characters of a command in a list of commands: its first sentence, whole
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_SHORT_HELP_LIMIT = 400  # characters: more than the first sentence of any command's help
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class NoCommandError(typer.BadParameter):
@@ -32,42 +32,42 @@ class NoCommandError(typer.BadParameter):
         return self.message
 
 
-def _quiet(ctx: typer.Context, is_set: bool) -> None:
+def _set_quiet(ctx: typer.Context, is_set: bool) -> None:
     if is_set and (call := ctx.find_object(Context)) is not None:
         call.quiet = True
 
 
-def _verbose(ctx: typer.Context, is_set: bool) -> None:
+def _set_verbose(ctx: typer.Context, is_set: bool) -> None:
     if is_set and (call := ctx.find_object(Context)) is not None:
         call.verbose = True
 
 
-def _json(ctx: typer.Context, is_set: bool) -> None:
+def _set_json(ctx: typer.Context, is_set: bool) -> None:
     if is_set and (call := ctx.find_object(Context)) is not None:
         call.as_json = True
 
 
-def _shared(
-    quiet: bool = typer.Option(False, "-q", "--quiet", hidden=True, expose_value=False, callback=_quiet),
-    verbose: bool = typer.Option(False, "-v", "--verbose", hidden=True, expose_value=False, callback=_verbose),
-    as_json: bool = typer.Option(False, "--json", hidden=True, expose_value=False, callback=_json),
+def _declare_global_options(
+    quiet: bool = typer.Option(False, "-q", "--quiet", hidden=True, expose_value=False, callback=_set_quiet),
+    verbose: bool = typer.Option(False, "-v", "--verbose", hidden=True, expose_value=False, callback=_set_verbose),
+    as_json: bool = typer.Option(False, "--json", hidden=True, expose_value=False, callback=_set_json),
 ) -> None:
     """Declare the global options of `beam` that every command accepts, too. Only the parameters of this function are
     used."""
 
 
 @cache
-def _shared_options() -> list[Any]:
+def _global_options() -> list[Any]:
     app = typer.Typer(add_completion=False)
-    app.command()(_shared)
+    app.command()(_declare_global_options)
     return [option for option in typer.main.get_command(app).params if "--help" not in option.opts]
 
 
-def _anywhere(own: list[Any], *left_out: str) -> list[Any]:
+def _with_global_options(own: list[Any], *left_out: str) -> list[Any]:
     """Return a command's own options, followed by the global options that the command also accepts. The help does not
     show those global options. Options whose names are in `left_out` are not added."""
     names = {name for each in own for name in each.opts}.union(left_out)
-    return own + [option for option in _shared_options() if not names.intersection(option.opts)]
+    return own + [option for option in _global_options() if not names.intersection(option.opts)]
 
 
 def _write_examples(path: str, formatter: Any) -> None:
@@ -82,11 +82,11 @@ class Command(TyperCommand):
     """One command. Its usage line names arguments without braces. The command also accepts -q and -v, and a --json that
     stands before the command's name."""
 
-    def get_short_help_str(self, limit: int = _SHORT) -> str:
-        return super().get_short_help_str(_SHORT)
+    def get_short_help_str(self, limit: int = _SHORT_HELP_LIMIT) -> str:
+        return super().get_short_help_str(_SHORT_HELP_LIMIT)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _anywhere(super().get_params(ctx), "--json")
+        return _with_global_options(super().get_params(ctx), "--json")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         call = ctx.find_object(Context)
@@ -107,11 +107,11 @@ class Group(TyperGroup):
     """Commands under one name. Without a command, the group prints its help; for an unknown command, it suggests the
     most similar one."""
 
-    def get_short_help_str(self, limit: int = _SHORT) -> str:
-        return super().get_short_help_str(_SHORT)
+    def get_short_help_str(self, limit: int = _SHORT_HELP_LIMIT) -> str:
+        return super().get_short_help_str(_SHORT_HELP_LIMIT)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _anywhere(super().get_params(ctx))
+        return _with_global_options(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])
@@ -122,23 +122,23 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            from beam.cli.habits import command_instead
+            from beam.cli.habits import suggest_command
 
-            instead, near = command_instead(ctx.command_path, args), nearest(args[0], names)
+            instead, near = suggest_command(ctx.command_path, args), nearest(args[0], names)
             if instead is None:
                 instead = f"did you mean `{ctx.command_path} {near}`?" if near else f"there are: {', '.join(names)}"
             raise NoCommandError(f"no command of {ctx.command_path} is called {args[0]!r}", ctx, instead)
         return super().resolve_command(ctx, args)
 
 
-class Serving(Group):
+class GroupWithDefault(Group):
     """A group that runs a function of its own when it is called without a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return TyperGroup.parse_args(self, ctx, args)
 
 
-def bare_typer(cls: type[TyperGroup], help: str | None = None) -> typer.Typer:
+def empty_typer(cls: type[TyperGroup], help: str | None = None) -> typer.Typer:
     """Return a Typer app without commands."""
     return typer.Typer(
         cls=cls,
@@ -146,23 +146,23 @@ def bare_typer(cls: type[TyperGroup], help: str | None = None) -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         add_completion=False,
-        context_settings=SETTINGS,
+        context_settings=CONTEXT_SETTINGS,
     )
 
 
 def typer_of(app: App) -> typer.Typer:
     """Return the Typer app for the commands of a module."""
-    made = bare_typer(Group if app.bare is None else Serving, app.help)
+    made = empty_typer(Group if app.bare is None else GroupWithDefault, app.help)
     if app.bare is not None:
         made.callback(invoke_without_command=True)(_for_typer(app.bare))
     for verb in app.verbs.values():
-        settings = {**SETTINGS, "allow_interspersed_args": verb.interspersed}
+        settings = {**CONTEXT_SETTINGS, "allow_interspersed_args": verb.interspersed}
         plain: Any = made.command(verb.name, cls=Command, context_settings=settings)
         plain(_for_typer(verb.function))
     return made
 
 
-def _finite(value: float | None) -> float | None:
+def _require_finite(value: float | None) -> float | None:
     """Raise BadParameter for `nan` and infinite values, because they would limit nothing. Return any other value."""
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value} is not a finite number")
@@ -186,7 +186,7 @@ def _for_typer(function: Callable[..., Any]) -> Callable[..., Any]:
     for each in parameters:
         declared, annotation = each.declared, TYPES[each.annotation]
         kind: Any = typer.Option if declared.is_option else typer.Argument
-        finite = {"callback": _finite} if each.annotation.startswith("float") else {}
+        finite = {"callback": _require_finite} if each.annotation.startswith("float") else {}
         default = kind(declared.default, *each.names, **finite, **declared.settings)
         shown.append(Parameter(each.name, keyword, default=default, annotation=annotation))
     run.__name__, run.__doc__ = function.__name__, function.__doc__

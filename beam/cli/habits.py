@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 
 _SEND = "beam send AGENT TEXT"
 _ACCESS = "what an agent may do is its access: --access read, edit, full or ask"
-_CONTINUES = "each message continues the agent's session; --new starts a new one, AGENT@NAME is one beside it"
+_SESSION = "each message continues the agent's session; --new starts a new one, AGENT@NAME is one beside it"
 _PROMPT = f"the prompt is an argument, a file (-f) or stdin: {_SEND}"
 _FORMAT = "--json prints the outcome as one object, --events each event as JSON Lines"
 _FOLDER = "the folder is the one you are in: cd there, or beam -C DIR send AGENT TEXT"
 _SYSTEM = "it is a setting of the agent: beam agent set AGENT system=TEXT"
 _LOGIN = "beam has no account: log in with the agent's own CLI; beam doctor checks the CLIs"
 
-COMMANDS: dict[str, dict[str, str]] = {
+COMMAND_HINTS: dict[str, dict[str, str]] = {
     "beam": {
         **dict.fromkeys(("exec", "prompt", "ask", "query", "message", "-p"), "beam send {rest}"),
         "version": "beam --version",
@@ -53,10 +53,10 @@ COMMANDS: dict[str, dict[str, str]] = {
     "beam team": {"ls": "beam team list"},
 }
 
-OPTIONS: dict[str, str] = {
+OPTION_HINTS: dict[str, str] = {
     **dict.fromkeys(("-V", "-version"), "type: beam --version"),
     **dict.fromkeys(("-p", "--print", "--prompt"), _PROMPT),
-    **dict.fromkeys(("-c", "--continue", "-r", "--resume", "--session-id", "--cid"), _CONTINUES),
+    **dict.fromkeys(("-c", "--continue", "-r", "--resume", "--session-id", "--cid"), _SESSION),
     **dict.fromkeys(("--output-format", "--format", "-o", "--stream-json"), _FORMAT),
     **dict.fromkeys(
         (
@@ -99,21 +99,21 @@ OPTIONS: dict[str, str] = {
 }
 
 
-def command_instead(path: str, words: Sequence[str]) -> str | None:
+def suggest_command(path: str, words: Sequence[str]) -> str | None:
     """Return a suggestion for a command that the group `path` does not have; None if the command is not a known habit.
 
     `words` are the typed words, beginning with the unknown command.
     """
     if path == "beam" and " " in words[0].strip():
         return f"type: beam send AGENT {shlex.quote(words[0])}"
-    instead = COMMANDS.get(path, {}).get(words[0])
+    instead = COMMAND_HINTS.get(path, {}).get(words[0])
     if instead is None or not instead.startswith("beam "):
         return instead
     rest = shlex.join(words[1:]) or ("AGENT TEXT" if "send" in instead else "")
     return f"type: {instead.replace('{rest}', rest)}".rstrip()
 
 
-def extra_instead(path: str, given: Mapping[str, object], extra: str) -> str | None:
+def suggest_for_extra_words(path: str, given: Mapping[str, object], extra: str) -> str | None:
     """Return a suggestion for a command that was given surplus words; None if this is not a known habit. `given` maps
     the command's parameters to their values, and `extra` contains the surplus words."""
     agent = given.get("file")
@@ -122,10 +122,10 @@ def extra_instead(path: str, given: Mapping[str, object], extra: str) -> str | N
     return f"type: beam send {agent} {shlex.quote(extra)}"
 
 
-def option_instead(path: str, option: str) -> str | None:
+def suggest_option(path: str, option: str) -> str | None:
     """Return a suggestion for an option that the command `path` does not have; None if the option is not a known
     habit."""
     name = option.partition("=")[0]
     if path == "beam agent set":
         return "type: beam agent set AGENT KEY=VALUE" if name == "--set" else None
-    return OPTIONS.get(name) if path in ("beam", "beam send") else None
+    return OPTION_HINTS.get(name) if path in ("beam", "beam send") else None

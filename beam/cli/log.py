@@ -14,7 +14,7 @@ from beam.cli.parameters import argument, option
 
 if TYPE_CHECKING:
     from beam import Beam
-    from beam.cli.render.stream import Line
+    from beam.cli.render.stream import EventLine
 
 app = App()
 _FORMATS = ("md", "html", "json")
@@ -51,17 +51,17 @@ def log(
         return _verify(call, agent)
     if as_json and raw:
         raise UsageError("--json and --raw don't go together", "--json has the raw lines in `raw`")
-    found, lines = _found(call.beam, agent, after=after, once=once)
+    found, lines = _find_lines(call.beam, agent, after=after, once=once)
     if form is not None and (form not in _FORMATS or as_json or raw):
         raise UsageError(f"--format {form} is not possible here", "--format md, html or json, without --json and --raw")
     if subagent is not None:
         if form is not None:
             raise UsageError("--subagent and --format don't go together", "a page has what subagents say in it already")
-        from beam.cli.subagents import of_subagents
+        from beam.cli.subagents import subagent_lines
 
-        lines = iter(of_subagents(agent, lines, subagent))
-    begin, end = _times(since, until)
-    fitting: Iterator[Line] = (
+        lines = iter(subagent_lines(agent, lines, subagent))
+    begin, end = _parse_times(since, until)
+    fitting: Iterator[EventLine] = (
         line
         for line in lines
         if line.event.seq > after
@@ -70,7 +70,7 @@ def log(
         and (end is None or line.event.ts <= end)
     )
     if form is not None:
-        return _conversation(call, found, fitting, form, last)
+        return _print_conversation(call, found, fitting, form, last)
     if as_json and last is not None:
         fitting, last = iter(deque(fitting, last)), None
     tail = None if last is None else _Tail(sys.stdout, last)
@@ -98,7 +98,7 @@ def log(
     return 0
 
 
-def _conversation(call: Context, agent: str, lines: Iterator[Line], form: str, last: int | None) -> int:
+def _print_conversation(call: Context, agent: str, lines: Iterator[EventLine], form: str, last: int | None) -> int:
     """Print the conversation of an agent in the format `form`, turn by turn: all turns, or only the last `last`
     turns."""
     import msgspec
@@ -141,40 +141,40 @@ def _verify(call: Context, agent: str) -> int:
     return int(ExitCode.CHECK_FAILED)
 
 
-def _found(beam: Beam, name: str, *, after: int, once: bool) -> tuple[str, Iterator[Line]]:
+def _find_lines(beam: Beam, name: str, *, after: int, once: bool) -> tuple[str, Iterator[EventLine]]:
     """Return an agent's name and the lines of its journal. If `name` is a message's id, return the name of the
     message's agent, and only the lines about that message."""
-    from beam.cli.render.stream import Line
+    from beam.cli.render.stream import EventLine
 
     try:
         if once:
-            return name, _with_lanes(beam, name)
+            return name, _lines_with_lanes(beam, name)
         agent = beam.agent_of(name)
         place = beam.home.agent(agent).dir
-        return name, (Line(event, agent_dir=place) for event in beam.events(agent, after=after))
+        return name, (EventLine(event, agent_dir=place) for event in beam.events(agent, after=after))
     except NotFoundError:
         try:
             agent, message_id = beam.find_message(name)
         except (NotFoundError, UsageError) as error:
-            if isinstance(error, UsageError) and error.subject:  # it names several messages
+            if isinstance(error, UsageError) and error.subject:  # several messages have such an id
                 raise
         else:
-            return agent, (line for line in _with_lanes(beam, agent) if line.event.message_id == message_id)
+            return agent, (line for line in _lines_with_lanes(beam, agent) if line.event.message_id == message_id)
         raise
 
 
-def _with_lanes(beam: Beam, agent: str) -> Iterator[Line]:
+def _lines_with_lanes(beam: Beam, agent: str) -> Iterator[EventLine]:
     """Yield the lines of the agent's journal and of the journals of its `--once` sessions, merged in the order of
     time."""
     from beam import watch_root
-    from beam.cli.render.stream import Line
+    from beam.cli.render.stream import EventLine
 
     agent = beam.agent_of(agent)
     for placed in watch_root(beam.context, agents=[agent], follow=False, history=True):
-        yield from (Line(one.event, lane=one.lane, agent_dir=one.agent_dir) for one in placed)
+        yield from (EventLine(one.event, lane=one.lane, agent_dir=one.agent_dir) for one in placed)
 
 
-def _times(since: str | None, until: str | None) -> tuple[str | None, str | None]:
+def _parse_times(since: str | None, until: str | None) -> tuple[str | None, str | None]:
     import time
 
     from beam import moments
@@ -184,7 +184,7 @@ def _times(since: str | None, until: str | None) -> tuple[str | None, str | None
     return begin, end
 
 
-def _print_raw(line: Line, out: TextIO) -> None:
+def _print_raw(line: EventLine, out: TextIO) -> None:
     from beam.cli.render.text import safe, write
 
     native = getattr(line.event, "raw", None)

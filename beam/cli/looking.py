@@ -17,17 +17,17 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from beam import SignalledError
-from beam.cli.render.screen import ENTER, LEAVE, Mirror
+from beam.cli.render.screen import ENTER_SCREEN, LEAVE_SCREEN, Mirror
 
 if TYPE_CHECKING:
     from beam import Attached
 
-_PREFIX = b"\x1c"  # ^\
+_PREFIX_KEY = b"\x1c"  # ^\
 _ARROWS = {b"A": (-1, 0), b"B": (1, 0), b"C": (0, 1), b"D": (0, -1)}
-_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
-class Keys:
+class KeyParser:
     """Parses the bytes that the user types: keys for the agent, the command to detach (`detached`), and moves of the
     view (`moves`, as rows and columns)."""
 
@@ -41,11 +41,11 @@ class Keys:
         data, self._held = self._held + data, b""
         out = b""
         while data:
-            before, prefix, after = data.partition(_PREFIX)
+            before, prefix, after = data.partition(_PREFIX_KEY)
             out += before
             if not prefix:
                 break
-            if after.startswith(_PREFIX):
+            if after.startswith(_PREFIX_KEY):
                 self.detached = True
                 break
             arrow = after[:3]
@@ -61,35 +61,37 @@ class Keys:
         return out
 
 
-class Looking:
+class ScreenViewer:
     """The user's terminal behind stdin and stdout, which is in raw mode and shows the agent's screen. Use it as a
     context manager."""
 
     def __init__(self, attached: Attached, *, true_colour: bool) -> None:
         self._attached = attached
         self._mirror = Mirror(attached.agent, true_colour=true_colour)
-        self._keys = Keys()
+        self._keys = KeyParser()
         self._input = sys.stdin.fileno()
         self._output = sys.stdout.fileno()
         self._wakeup, self._sink = os.pipe()
         self._came: int | None = None
 
-    def __enter__(self) -> Looking:
+    def __enter__(self) -> ScreenViewer:
         sys.stdout.flush()
         self._before = termios.tcgetattr(self._input)
         for end in (self._wakeup, self._sink):
             os.set_blocking(end, False)
-        self._handlers = {number: signal.signal(number, self._on_signal) for number in (*_ENDING, signal.SIGWINCH)}
+        self._handlers = {
+            number: signal.signal(number, self._on_signal) for number in (*_ENDING_SIGNALS, signal.SIGWINCH)
+        }
         self._wakeup_before = signal.set_wakeup_fd(self._sink, warn_on_full_buffer=False)
         tty.setraw(self._input)
-        self._write(ENTER)
+        self._write(ENTER_SCREEN)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with contextlib.suppress(OSError, termios.error):  # the terminal itself may be gone
-            self._write(LEAVE)
+            self._write(LEAVE_SCREEN)
         with contextlib.suppress(OSError, termios.error):
             termios.tcsetattr(self._input, termios.TCSAFLUSH, self._before)
         signal.set_wakeup_fd(self._wakeup_before)
@@ -137,9 +139,9 @@ class Looking:
             data = os.read(self._input, 65536)
             if not data:
                 self._keys.detached = True  # nobody types any more
-            self._type(self._keys.feed(data))
+            self._send_keys(self._keys.feed(data))
 
-    def _type(self, keys: bytes) -> None:
+    def _send_keys(self, keys: bytes) -> None:
         if not keys:
             return
         self._mirror.follow()

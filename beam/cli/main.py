@@ -26,7 +26,7 @@ def run(argv: list[str]) -> int:
 
             sys.stdout.write(f"beam {__version__}\n")
             return 0
-        result = _command(argv)()
+        result = _import_command(argv)()
         return result if isinstance(result, int) else 0
     except BaseException as error:  # noqa: BLE001 - the one handler; a bug's traceback goes into a file
         from beam.cli import errors
@@ -34,7 +34,7 @@ def run(argv: list[str]) -> int:
         return errors.handle(error, argv)
 
 
-def _command(argv: list[str]) -> Callable[[], object]:
+def _import_command(argv: list[str]) -> Callable[[], object]:
     """Import and return the function that runs a command line. ^C during the import ends the process immediately,
     because no work has begun yet."""
     import signal
@@ -44,7 +44,7 @@ def _command(argv: list[str]) -> Callable[[], object]:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         startup.import_msgspec()
-        from beam.cli import errors, plain  # noqa: F401 - what an error needs is there before one can come
+        from beam.cli import errors, plain  # noqa: F401 - imported now, so that it is there if an error occurs
 
         found = plain.command(argv)
         if found is None:
@@ -59,10 +59,10 @@ def _command(argv: list[str]) -> Callable[[], object]:
 
 def main() -> NoReturn:
     """Run this process's command line and exit. This is the console script `beam`."""
-    startup.leave(answer())
+    startup.exit_fast(run_and_flush())
 
 
-def answer() -> int:
+def run_and_flush() -> int:
     """Run this process's command line, flush stdout and return the exit code."""
     from beam.cli import streams
 

@@ -36,14 +36,14 @@ def page(command: Any, name: str = "beam") -> str:
         ".SH DESCRIPTION",
         *_paragraphs(command.help or ""),
         ".SH OPTIONS",
-        *_options(root),
+        *_option_lines(root),
         ".SH COMMANDS",
     ]
     for context in _command_contexts(root):
         lines += [
             f".SS {escaped(context.command_path)} {escaped(' '.join(context.command.collect_usage_pieces(context)))}"
         ]
-        lines += [*_paragraphs(context.command.help or ""), *_options(context)]
+        lines += [*_paragraphs(context.command.help or ""), *_option_lines(context)]
     lines += [".SH EXIT STATUS"]
     for code in ExitCode:
         lines += [".TP", f"{int(code)}", escaped(code.meaning)]
@@ -86,7 +86,7 @@ def _paragraphs(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def _options(context: Any) -> list[str]:
+def _option_lines(context: Any) -> list[str]:
     lines = []
     for parameter in context.command.get_params(context):
         record = parameter.get_help_record(context)

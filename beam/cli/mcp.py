@@ -22,31 +22,31 @@ def run(call: Context, agent: str, action: str, words: Sequence[str], *, as_json
     if action not in _ACTIONS:
         raise UsageError(f"{action!r} is no action", f"one of: {', '.join(_ACTIONS)}", subject=action)
     if action == "list":
-        _check(words, 0, 0, "beam agent mcp AGENT")
-        _list(call, agent, as_json=as_json)
+        _check_word_count(words, 0, 0, "beam agent mcp AGENT")
+        _list_servers(call, agent, as_json=as_json)
         return 0
     if action in _SERVER_ACTIONS:
-        _check(words, 0 if action == "reconnect" else 1, 1, f"beam agent mcp AGENT {action} SERVER")
+        _check_word_count(words, 0 if action == "reconnect" else 1, 1, f"beam agent mcp AGENT {action} SERVER")
         call.beam.act_live(agent, f"mcp.{action}", {"server": words[0]} if words else {})
         done = {"reconnect": "connected anew", "enable": "enabled", "disable": "disabled"}[action]
         call.note(f"{words[0] if words else 'its MCP servers'}: {done}")
         return 0
     if action == "set":
-        _check(words, 1, 1, "beam agent mcp AGENT set JSON|FILE")
-        return _set(call, agent, _object(words[0], call), as_json=as_json)
-    _check(words, 2, 3, "beam agent mcp AGENT call SERVER TOOL [JSON]")
-    given = _object(words[2], call) if len(words) == 3 else {}
+        _check_word_count(words, 1, 1, "beam agent mcp AGENT set JSON|FILE")
+        return _set_servers(call, agent, _parse_object(words[0], call), as_json=as_json)
+    _check_word_count(words, 2, 3, "beam agent mcp AGENT call SERVER TOOL [JSON]")
+    given = _parse_object(words[2], call) if len(words) == 3 else {}
     asked = {"server": words[0], "tool": words[1], "arguments": given}
-    return _called(call.beam.act_live(agent, "mcp.call", asked), as_json=as_json)
+    return _print_call_result(call.beam.act_live(agent, "mcp.call", asked), as_json=as_json)
 
 
-def _check(words: Sequence[str], least: int, most: int, usage: str) -> None:
+def _check_word_count(words: Sequence[str], least: int, most: int, usage: str) -> None:
     if not least <= len(words) <= most:
         raise UsageError(f"{len(words)} words are too {'few' if len(words) < least else 'many'} here", usage)
 
 
-def _list(call: Context, agent: str, *, as_json: bool) -> None:
-    from beam.cli.render.tables import columns
+def _list_servers(call: Context, agent: str, *, as_json: bool) -> None:
+    from beam.cli.render.tables import print_columns
 
     servers: Any = call.beam.mcp_servers(agent)
     if as_json:
@@ -54,10 +54,10 @@ def _list(call: Context, agent: str, *, as_json: bool) -> None:
             write_json(server)
         return
     rows = [(server["name"], server["status"], ", ".join(server["tools"]), server["error"] or "") for server in servers]
-    columns(("SERVER", "STATUS", "TOOLS", "ERROR"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("SERVER", "STATUS", "TOOLS", "ERROR"), rows, wide=is_terminal(sys.stdout))
 
 
-def _set(call: Context, agent: str, servers: dict[str, object], *, as_json: bool) -> int:
+def _set_servers(call: Context, agent: str, servers: dict[str, object], *, as_json: bool) -> int:
     inner = servers.get("mcpServers")
     answer: Any = call.beam.act_live(agent, "mcp.set", {"servers": inner if isinstance(inner, dict) else servers})
     if as_json:
@@ -71,7 +71,7 @@ def _set(call: Context, agent: str, servers: dict[str, object], *, as_json: bool
     return 1 if answer["errors"] else 0
 
 
-def _called(answer: Any, *, as_json: bool) -> int:
+def _print_call_result(answer: Any, *, as_json: bool) -> int:
     if as_json:
         write_json(answer)
     else:
@@ -81,7 +81,7 @@ def _called(answer: Any, *, as_json: bool) -> int:
     return 1 if answer.get("isError") is True else 0
 
 
-def _object(given: str, call: Context) -> dict[str, object]:
+def _parse_object(given: str, call: Context) -> dict[str, object]:
     from beam.cli import prompt
 
     value: dict[str, object] = msgspec.json.decode(prompt.json_object(given, call, what="the JSON"))

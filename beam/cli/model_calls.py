@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from beam import RunModelCalls
 
 
-def asked(
+def send_settings(
     call: Context,
     *,
     record: str | None,
@@ -27,7 +27,7 @@ def asked(
 ) -> ModelCalls | UnsetType:
     """Return the settings for the turn's model calls that these options of `beam send` ask for; UNSET if they ask for
     none. Raises UsageError for options that don't go together."""
-    _check(record=record, replay=replay, fill=fill, exact_at_least=exact_at_least)
+    _check_options(record=record, replay=replay, fill=fill, exact_at_least=exact_at_least)
     if (key_fd is not None or secret is not None) and not shield:
         raise UsageError("--key-fd and --secret are for --shield", "add --shield")
     if shield and (key_fd is None) == (secret is None) and (replay is None or fill):
@@ -47,7 +47,7 @@ def asked(
     )
 
 
-def asked_of_run(
+def run_settings(
     call: Context,
     *,
     record: str | None,
@@ -59,7 +59,7 @@ def asked_of_run(
     """Return the settings for the model calls that these options of `beam run` ask for; None if they ask for none.
     `turns` is the folder of recorded turns that the run replays. Raises UsageError for options that don't go
     together."""
-    _check(record=record, replay=replay, fill=fill, exact_at_least=exact_at_least)
+    _check_options(record=record, replay=replay, fill=fill, exact_at_least=exact_at_least)
     if record is None and replay is None:
         return None
     if turns is not None:
@@ -76,7 +76,7 @@ def asked_of_run(
     )
 
 
-def _check(*, record: str | None, replay: str | None, fill: bool, exact_at_least: int | None) -> None:
+def _check_options(*, record: str | None, replay: str | None, fill: bool, exact_at_least: int | None) -> None:
     if record is not None and replay is not None:
         raise UsageError("--record-model and --replay-model don't go together", "with --fill a replay records too")
     for name, is_given in (("--fill", fill), ("--exact-at-least", exact_at_least is not None)):

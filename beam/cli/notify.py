@@ -20,7 +20,7 @@ def list_(
     call: Context, as_json: bool = option(False, "--json", help="Print JSON Lines, one object per target.")
 ) -> None:
     """List the targets, with how many notifications wait, were delivered and were given up."""
-    from beam.cli.render.tables import columns
+    from beam.cli.render.tables import print_columns
     from beam.cli.render.text import one_line
 
     found = call.beam.notify_targets()
@@ -43,7 +43,7 @@ def list_(
         )
         for line in found
     ]
-    columns(("TARGET", "ON", "AGENTS", "FROM", "WAIT", "SENT", "GIVEN UP"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("TARGET", "ON", "AGENTS", "FROM", "WAIT", "SENT", "GIVEN UP"), rows, wide=is_terminal(sys.stdout))
 
 
 @app.verb()

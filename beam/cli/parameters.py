@@ -22,10 +22,10 @@ TYPES: dict[str, Any] = {
     "list[str]": list[str],
     "list[str] | None": list[str] | None,
 }
-_NUMBERS = {"int": int, "int | None": int, "float | None": float}
+_NUMBER_TYPES = {"int": int, "int | None": int, "float | None": float}
 
 
-class Declared:
+class Declaration:
     """The declaration of a parameter, which stands as the parameter's default in a command's signature. `settings` are
     keyword arguments of Typer's `Option` or `Argument`."""
 
@@ -46,12 +46,12 @@ def option(default: Any, *names: str, **settings: Any) -> Any:
 
     A `default` of `...` means that the option is required.
     """
-    return Declared(default, names, settings)
+    return Declaration(default, names, settings)
 
 
 def argument(default: Any, **settings: Any) -> Any:
     """Declare an argument. A `default` of `...` means that the argument is required."""
-    return Declared(default, (), settings, is_option=False)
+    return Declaration(default, (), settings, is_option=False)
 
 
 class Parameter:
@@ -59,7 +59,7 @@ class Parameter:
 
     __slots__ = ("annotation", "declared", "name", "names")
 
-    def __init__(self, name: str, annotation: str, declared: Declared) -> None:
+    def __init__(self, name: str, annotation: str, declared: Declaration) -> None:
         self.name = name
         self.annotation = annotation
         self.declared = declared
@@ -84,7 +84,7 @@ class Parameter:
             return list(given) if given or declared.default is not None else None
         if not given:
             return declared.default
-        number = _NUMBERS.get(self.annotation)
+        number = _NUMBER_TYPES.get(self.annotation)
         if number is None:
             return given[-1]
         found = number(given[-1])
@@ -102,13 +102,13 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...] | None:
     found = []
     for name, declared in zip(names, defaults, strict=True):
         annotation = function.__annotations__[name]
-        if not isinstance(declared, Declared) or annotation not in TYPES:
+        if not isinstance(declared, Declaration) or annotation not in TYPES:
             return None
         found.append(Parameter(name, annotation, declared))
     return None if code.co_kwonlyargcount else tuple(found)
 
 
-def options(
+def parse_options(
     parameters: Iterable[Parameter], words: Sequence[str], *, interspersed: bool = True
 ) -> tuple[dict[str, list[str]], list[str]] | None:
     """Return the values given for each option, by the parameter's name, and the words that belong to no option. Return
@@ -143,7 +143,9 @@ def options(
     return given, left
 
 
-def values(parameters: Iterable[Parameter], given: dict[str, list[str]], left: Sequence[str]) -> dict[str, Any] | None:
+def parse_values(
+    parameters: Iterable[Parameter], given: dict[str, list[str]], left: Sequence[str]
+) -> dict[str, Any] | None:
     """Return the value of each parameter, by the parameter's name. Options get their words from `given`, and arguments
     get their words from `left`. Return None if a word is invalid, missing or left over."""
     found: dict[str, Any] = {}

@@ -18,8 +18,8 @@ from beam.cli.streams import is_colourful, is_interactive
 
 if TYPE_CHECKING:
     from beam import Progress
-    from beam.cli.asking import Asking
-    from beam.cli.render.live import Live
+    from beam.cli.asking import AskPrompter
+    from beam.cli.render.live import LiveProgress
 
 # Codes of notices that are printed in every output format.
 _IMPORTANT_NOTICES = frozenset({"approved_differs", "reason_not_told", "unknown_screen", "untested_version"})
@@ -48,13 +48,13 @@ class Printer:
         self._call = call
         self._streams = streams and not as_json and not as_events and is_interactive(sys.stdout)
         self._open = False
-        self._pieces: list[str] = []  # of the text that is being written
+        self._pieces: list[str] = []  # the pieces so far of the text that is being written
         self._last: str | None = None
         self._final = False
         self._trouble: OSError | None = None
-        self._live: Live | None = None
-        self._open_asks: dict[str, str | None] = {}  # each with its message
-        self._asking = _asking(call, self._write_stderr)
+        self._live: LiveProgress | None = None
+        self._open_asks: dict[str, str | None] = {}  # ask id -> message id
+        self._ask_prompter = _ask_prompter(call, self._write_stderr)
 
     @contextlib.contextmanager
     def waiting(self, message_id: str, get_progress: Callable[[], Progress | None] | None) -> Iterator[None]:
@@ -66,11 +66,11 @@ class Printer:
         if self._call.quiet or get_progress is None:
             yield
             return
-        from beam.cli.render.live import Live
+        from beam.cli.render.live import LiveProgress
 
         is_plain = self._json or self._events or os.environ.get("TERM", "dumb") == "dumb"
         is_shown = is_interactive(sys.stderr) and not is_plain
-        self._live = Live(message_id, get_progress, self._call.note, is_shown=is_shown)
+        self._live = LiveProgress(message_id, get_progress, self._call.note, is_shown=is_shown)
         try:
             yield
         finally:
@@ -82,7 +82,7 @@ class Printer:
         if isinstance(event, events.TurnStarted) and self._live is not None:
             self._live.on_begun(event.message_id)
         with self._printing():
-            self._show(event)
+            self._print_event(event)
 
     @contextlib.contextmanager
     def _printing(self) -> Iterator[None]:
@@ -95,39 +95,39 @@ class Printer:
             yield
             self._live.is_held = self._open or bool(self._open_asks)
 
-    def _show(self, event: Event) -> None:
-        self._asked(event)
-        self._warned(event)
+    def _print_event(self, event: Event) -> None:
+        self._handle_ask_event(event)
+        self._print_warning(event)
         if self._trouble is not None:
             return
         try:
             if self._events:
-                self._line(event)
+                self._print_as_json(event)
             elif self._streams:
-                self._stream(event)
+                self._print_as_text(event)
         except OSError as error:
             self._trouble = error
 
-    def _asked(self, event: Event) -> None:
+    def _handle_ask_event(self, event: Event) -> None:
         """Handle an event about a permission request: ask the person at this terminal or, if there is nobody, print how
         to answer. Ignore a request that beam itself decides immediately."""
         if isinstance(event, events.PermissionAsked) and event.expires is None:
             return
         match event:
-            case events.PermissionAsked() if self._asking is not None:
+            case events.PermissionAsked() if self._ask_prompter is not None:
                 self._open_asks[event.ask_id] = event.message_id
             case events.PermissionDecided() | events.PermissionCancelled():
                 self._open_asks.pop(event.ask_id, None)
             case events.TurnStarted() | events.TurnFinished():
                 self._open_asks = {ask: of for ask, of in self._open_asks.items() if of != event.message_id}
-        if self._asking is not None:
-            self._asking.event(event)
+        if self._ask_prompter is not None:
+            self._ask_prompter.event(event)
         elif isinstance(event, events.PermissionAsked):
             from beam.cli.render.asks import line
 
             self._call.note(line(event))
 
-    def _warned(self, event: Event) -> None:
+    def _print_warning(self, event: Event) -> None:
         """Print the event on stderr if it is an important warning. This does not depend on the output format."""
         if isinstance(event, events.Notice) and event.code in _IMPORTANT_NOTICES:
             self._write_stderr(f"beam: {event.agent}: {one_line(event.text, 1000)}\n")
@@ -138,44 +138,44 @@ class Printer:
             write(sys.stderr, escape_controls(text))
             sys.stderr.flush()
 
-    def _line(self, event: Event) -> None:
+    def _print_as_json(self, event: Event) -> None:
         if isinstance(event, events.TurnClosed) or (self._final and isinstance(event, events.MessageDead)):
             return
         self._final = self._final or isinstance(event, events.TurnFinished)
         write_line(safe_json(events.encode(event).decode(), sys.stdout))
         sys.stdout.flush()
 
-    def _stream(self, event: Event) -> None:
+    def _print_as_text(self, event: Event) -> None:
         match event:
             case events.TextDelta(parent=None):
                 self._pieces.append(event.text)
-                self._write(event.text)
+                self._write_stdout(event.text)
             case events.Text(parent=None):
                 piece, self._pieces, self._last = "".join(self._pieces), [], event.text
                 if event.text.startswith(piece):
-                    self._write(event.text[len(piece) :])
+                    self._write_stdout(event.text[len(piece) :])
                 else:
                     self._end_line()
-                    self._write(event.text)
+                    self._write_stdout(event.text)
                 self._end_line()
             case events.ToolCalled():
-                self._aside(f"· {event.name} {one_line(bytes(event.input).decode(), 72)}")
+                self._print_dim(f"· {event.name} {one_line(bytes(event.input).decode(), 72)}")
             case events.ImageSeen():
                 from beam.cli.render.event_text import image_text
 
                 place = self._call.beam.home.agent(event.agent).dir
-                self._aside(f"· {image_text(events.with_image_in(event, str(place)))}")
+                self._print_dim(f"· {image_text(events.with_image_in(event, str(place)))}")
             case events.StatusChanged(state="mode"):
-                self._aside(f"· mode {event.detail}")
+                self._print_dim(f"· mode {event.detail}")
             case events.StatusChanged(state="retrying"):
                 delay = f" in {event.delay_s:.1f} s" if event.delay_s is not None else ""
-                self._aside(f"· retrying {event.attempt} of {event.of}{delay} ({event.class_ or event.detail})")
+                self._print_dim(f"· retrying {event.attempt} of {event.of}{delay} ({event.class_ or event.detail})")
             case events.SessionLost():
-                self._aside("· its session no longer exists; starting a new one")
+                self._print_dim("· its session no longer exists; starting a new one")
             case events.Notice() if event.code not in _IMPORTANT_NOTICES:
-                self._aside(f"· {one_line(event.text, 160)}")
+                self._print_dim(f"· {one_line(event.text, 160)}")
 
-    def _write(self, text: str) -> None:
+    def _write_stdout(self, text: str) -> None:
         if text:
             write(sys.stdout, escape_controls(text))
             sys.stdout.flush()
@@ -187,7 +187,7 @@ class Printer:
             sys.stdout.flush()
             self._open = False
 
-    def _aside(self, text: str) -> None:
+    def _print_dim(self, text: str) -> None:
         if self._call.quiet:
             return
         self._end_line()
@@ -232,11 +232,11 @@ class Printer:
 
     def _print_notes(self, outcome: Outcome) -> None:
         if outcome.unfinished:
-            from beam.cli.render.calls import undone
+            from beam.cli.render.calls import unfinished_line
 
-            complain(f"{outcome.agent}: {undone(outcome.unfinished)}")
+            complain(f"{outcome.agent}: {unfinished_line(outcome.unfinished)}")
         if outcome.exit_code:
-            complain(diagnosis(outcome), rows=_screen(outcome))
+            complain(diagnosis(outcome), rows=_screen_rows(outcome))
             return
         if outcome.status is Status.DENIED:  # tolerated
             self._call.note(diagnosis(outcome))
@@ -260,13 +260,13 @@ class Printer:
             self._call.note(f"{outcome.agent}: {', '.join(dict.fromkeys(lines))}; {rest}")
 
 
-def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:
-    """Return an `Asking` for the person at this terminal; None if no person is there."""
+def _ask_prompter(call: Context, say: Callable[[str], None]) -> AskPrompter | None:
+    """Return an `AskPrompter` for the person at this terminal; None if no person is there."""
     if call.beam.is_agent or not is_interactive(sys.stdin, sys.stderr):
         return None
-    from beam.cli.asking import Asking, may_read
+    from beam.cli.asking import AskPrompter, is_in_foreground
 
-    return Asking(call.beam, say) if may_read() else None
+    return AskPrompter(call.beam, say) if is_in_foreground() else None
 
 
 def diagnosis(outcome: Outcome) -> str:
@@ -289,7 +289,7 @@ def diagnosis(outcome: Outcome) -> str:
     )
 
 
-def _screen(outcome: Outcome) -> list[str]:
+def _screen_rows(outcome: Outcome) -> list[str]:
     """Return the rows of the agent's screen that the outcome's reason quotes."""
     return (outcome.reason or "").partition(outcomes.SCREEN)[2].splitlines()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from beam import Beam, RuleLists
 
 MODES = ("auto", "dialogue", "exec", "terminal")
-_MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that goes on has no end
+_MOST_BYTES = 64 * 1024 * 1024  # far above any limit on prompts; a stream may be endless
 
 
 def read(words: list[str], paths: list[str], call: Context, schema: str | None = None) -> str:
@@ -38,19 +38,19 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
             raise UsageError(
                 "there is no prompt", 'give one as an argument (beam send AGENT "…"), as -f FILE, or on stdin'
             )
-        return _text(_stdin(), "stdin", call)
+        return _decode(_read_stdin(), "stdin", call)
     spoken: list[str] = []
     for word in words:
         if word == "-":
             if spoken:
                 parts.append(" ".join(spoken))
                 spoken = []
-            parts.append(_text(_stdin(), "stdin", call).rstrip("\n"))
+            parts.append(_decode(_read_stdin(), "stdin", call).rstrip("\n"))
         else:
-            spoken.append(_text(os.fsencode(word), "the command line", call))
+            spoken.append(_decode(os.fsencode(word), "the command line", call))
     if spoken:
         parts.append(" ".join(spoken))
-    parts += [_text(_file(path, call), path, call).rstrip("\n") for path in paths]
+    parts += [_decode(_read_file(path, call), path, call).rstrip("\n") for path in paths]
     if not wanted and not call.beam.is_agent and _stdin_holds_data():
         raise UsageError(
             "stdin holds text that is not part of the prompt",
@@ -70,11 +70,11 @@ def with_history(beam: Beam, text: str, agent: str | None, context: str | None, 
             "--context-from and --slash or --key don't go together",
             "a command takes no history, and the prompt of a key must be the same each time",
         )
-    history = beam.history(agent, context or "recent")  # type: ignore[arg-type]  # it says which there are
+    history = beam.history(agent, context or "recent")  # type: ignore[arg-type]  # `history` rejects other words
     return f"{text}\n\n{history}" if text.strip() else text
 
 
-def rules(*, allow: list[str], ask: list[str], deny: list[str]) -> RuleLists | UnsetType:
+def rule_lists(*, allow: list[str], ask: list[str], deny: list[str]) -> RuleLists | UnsetType:
     """Return the rules that these flags give, as they are written; UNSET if there are none."""
     if not (allow or ask or deny):
         return UNSET
@@ -99,13 +99,13 @@ def json_object(given: str, call: Context, *, what: str = "--input") -> str:
     return text
 
 
-def _stdin() -> bytes:
+def _read_stdin() -> bytes:
     if sys.stdin is None:
         return b""
-    return bounded(sys.stdin.buffer, "stdin")
+    return read_bounded(sys.stdin.buffer, "stdin")
 
 
-def bounded(stream: BinaryIO, name: str) -> bytes:
+def read_bounded(stream: BinaryIO, name: str) -> bytes:
     """Return the whole content of the stream. Raises LimitError if there are more than 64 MiB, because the stream may
     be endless."""
     data = stream.read(_MOST_BYTES + 1)
@@ -116,7 +116,7 @@ def bounded(stream: BinaryIO, name: str) -> bytes:
     return data
 
 
-def _text(data: bytes, where: str, call: Context) -> str:
+def _decode(data: bytes, where: str, call: Context) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -124,13 +124,13 @@ def _text(data: bytes, where: str, call: Context) -> str:
         return data.decode("utf-8", "replace")
 
 
-def _file(path: str, call: Context) -> bytes:
+def _read_file(path: str, call: Context) -> bytes:
     """Return the bytes of a file, or of stdin for `-`. Raises NotFoundError, UsageError, LimitError."""
     if path == "-":
-        return _stdin()
+        return _read_stdin()
     try:
         with call.path(path).open("rb") as file:
-            return bounded(file, path)
+            return read_bounded(file, path)
     except FileNotFoundError as error:
         raise NotFoundError(f"there is no file {path}", "check the path", subject=path) from error
     except OSError as error:
@@ -154,21 +154,21 @@ def _stdin_holds_data() -> bool:
         return False
 
 
-def access(word: str | None) -> Access | None:
+def parse_access(word: str | None) -> Access | None:
     """Return the value of --access; None if the option was not given. Raises UsageError for an unknown value."""
     if word is None or word in get_args(Access):
         return cast("Access | None", word)
     raise UsageError(f"--access {word}: unknown access", f"use one of {', '.join(get_args(Access))}", subject=word)
 
 
-def mode(word: str | None) -> str | None:
+def parse_mode(word: str | None) -> str | None:
     """Return the value of --via; None if the option was not given. Raises UsageError for an unknown value."""
     if word is None or word in MODES:
         return word
     raise UsageError(f"--via {word}: unknown mode", f"use one of {', '.join(MODES)}", subject=word)
 
 
-def require(word: str | None) -> Literal["structured"] | UnsetType:
+def parse_require(word: str | None) -> Literal["structured"] | UnsetType:
     """Return the value of --require; UNSET if the option was not given. Raises UsageError for an unknown value."""
     if word is None:
         return UNSET
@@ -177,14 +177,14 @@ def require(word: str | None) -> Literal["structured"] | UnsetType:
     raise UsageError(f"--require {word}: unknown evidence", "use --require structured", subject=word)
 
 
-def slash(text: str) -> bool:
+def check_slash(text: str) -> bool:
     """Return True if the text is a slash command. Raises UsageError for any other text."""
     if text.startswith("/") and text[1:].strip():
         return True
     raise UsageError(f"{text[:80]!r} is no slash command", "for example: beam send claude --slash /compact")
 
 
-def tolerate(word: str | None) -> Literal["denied"] | UnsetType:
+def parse_tolerate(word: str | None) -> Literal["denied"] | UnsetType:
     """Return the value of --tolerate, a status that counts as success; UNSET if the option was not given. Raises
     UsageError for an unknown value."""
     if word is None:
@@ -194,14 +194,14 @@ def tolerate(word: str | None) -> Literal["denied"] | UnsetType:
     raise UsageError(f"--tolerate {word}: unknown status", "use --tolerate denied", subject=word)
 
 
-def schema(path: str | None, call: Context) -> str | None:
+def read_schema(path: str | None, call: Context) -> str | None:
     """Return the JSON Schema in the file `path`, or on stdin if `path` is `-`; None without a path. Raises UsageError
     if it is not a JSON object."""
     if path is None:
         return None
     import msgspec
 
-    data = _file(path, call)
+    data = _read_file(path, call)
     try:
         if not isinstance(msgspec.json.decode(data), dict):
             raise UsageError(f"{path} is not a JSON object", "a JSON Schema is one", subject=path)

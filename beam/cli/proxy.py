@@ -64,13 +64,13 @@ def proxy(
 
     def seen(served: ServedRequest) -> None:
         if as_json:
-            write_json({"served": _plain(served)})
+            write_json({"served": _json_value(served)})
             sys.stdout.flush()
         elif served.kind == "ask":
-            call.note(_line(served))
+            call.note(_call_line(served))
 
     with (
-        _signals() as until_one_comes,
+        _signal_waiter() as until_one_comes,
         call.beam.proxy(
             record=None if record is None else call.path(record),
             replay=None if replay is None else call.path(replay),
@@ -96,16 +96,16 @@ def proxy(
         until_one_comes()
         counts = running.stop()
     if as_json:
-        write_json({"counts": _plain(counts)})
+        write_json({"counts": _json_value(counts)})
     else:
-        call.note(_counted(counts, is_replay=replay is not None))
+        call.note(_counts_text(counts, is_replay=replay is not None))
     if exact_at_least is not None and counts.exact < exact_at_least:
         return int(ExitCode.FAILED)
     return int(ExitCode.FAILED) if counts.unmatched else 0
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[Callable[[], object]]:
+def _signal_waiter() -> Iterator[Callable[[], object]]:
     """Yield a function that waits for the first ^C, SIGTERM or SIGHUP. If such a signal has come already, the function
     returns immediately.
 
@@ -148,12 +148,12 @@ def why(
     calls = call.beam.model_calls(message)
     for each in calls:
         if as_json:
-            write_json(_plain(each))
+            write_json(_json_value(each))
             continue
         nearest = f", recorded call {each.nearest}" if each.nearest is not None else ""
         write_line(one_line(f"call {each.n} ({each.model}): {each.step}{nearest} {each.detail}".rstrip(), _WIDTH))
         for difference in each.differences:
-            for line in _shown(difference):
+            for line in _difference_lines(difference):
                 write_line(f"    {line}")
     if not calls:
         call.note(f"no model call of {message} went through a proxy: beam send --replay-model DIR")
@@ -174,7 +174,7 @@ def doctor(
     """
     found = call.beam.check_determinism(agent, text, upstream=upstream)
     if as_json:
-        write_json(_plain(found))
+        write_json(_json_value(found))
     else:
         write_line(
             f"first {found.first.status}, second {found.second.status}: {found.counts.exact} exact, "
@@ -186,14 +186,14 @@ def doctor(
         for path, count in found.places:
             first = next(each for one in found.calls for each in one.differences if each.path == path)
             write_line(f"  {one_line(path, _WIDTH)}: in {count} request{'s' if count > 1 else ''}")
-            for line in _shown(first)[1:]:
+            for line in _difference_lines(first)[1:]:
                 write_line(f"    {line}")
         if not found.places and found.counts.exact:
             write_line("  every request was the same")
     return 0 if found.counts.exact == found.counts.calls and found.counts.calls else int(ExitCode.CHECK_FAILED)
 
 
-def _shown(difference: RequestDifference) -> list[str]:
+def _difference_lines(difference: RequestDifference) -> list[str]:
     """Return a difference as lines of text. Values are quoted with all their spaces, because two values may differ only
     in spaces."""
 
@@ -207,7 +207,7 @@ def _shown(difference: RequestDifference) -> list[str]:
     ]
 
 
-def _line(served: ServedRequest) -> str:
+def _call_line(served: ServedRequest) -> str:
     text = f"call {served.number} {served.model}: {served.step}"
     if served.step in ("minor", "major") and served.differences:
         first = served.differences[0]
@@ -221,7 +221,7 @@ def _line(served: ServedRequest) -> str:
     return one_line(text, 500)
 
 
-def _counted(counts: ProxyCounts, *, is_replay: bool) -> str:
+def _counts_text(counts: ProxyCounts, *, is_replay: bool) -> str:
     if not is_replay:
         return f"{counts.live} model calls went to the model"
     return (
@@ -232,7 +232,7 @@ def _counted(counts: ProxyCounts, *, is_replay: bool) -> str:
     )
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     import msgspec
 
     return msgspec.to_builtins(value)

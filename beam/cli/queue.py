@@ -21,7 +21,7 @@ def list_(
     as_json: bool = option(False, "--json", help="Print JSON Lines, one object per message with its full text."),
 ) -> None:
     """List messages that run, wait, or are dead letters."""
-    from beam.cli.render.tables import ago, columns
+    from beam.cli.render.tables import ago, print_columns
     from beam.cli.render.text import one_line
 
     found = call.beam.queue(agent or [])
@@ -42,7 +42,7 @@ def list_(
         )
         for item in found
     ]
-    columns(("ID", "WHERE", "FROM", "AGE", "TEXT"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("ID", "WHERE", "FROM", "AGE", "TEXT"), rows, wide=is_terminal(sys.stdout))
 
 
 @app.verb()
@@ -97,7 +97,7 @@ def edit(
         item = next((item for item in call.beam.queue() if item.id.endswith(message) and item.box == "waiting"), None)
         if item is None:
             raise UsageError(f"{message} does not wait", "beam queue list", subject=message)
-        edited = _in_editor(item.text)
+        edited = _edit_text(item.text)
         if edited is None or edited == item.text:
             call.note("nothing was changed")
             return
@@ -105,7 +105,7 @@ def edit(
     call.note(call.beam.edit(message, new))
 
 
-def _in_editor(text: str) -> str | None:
+def _edit_text(text: str) -> str | None:
     """Return the text after the user has edited it in an editor; None if the editor ended with an error."""
     import os
     import shlex

@@ -32,6 +32,6 @@ def report(
         for line in lines:
             write_json(line)
     elif len(lines) > 1:
-        render.table(lines)
+        render.print_table(lines)
     else:
         call.note("no turn ended" + (f" in the last {since}" if since is not None else " yet"))

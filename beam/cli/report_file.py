@@ -13,7 +13,7 @@ from pathlib import Path
 
 from beam import DiskError
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ReportFile:
@@ -54,7 +54,7 @@ class ReportFile:
     def _replace(target: Path, data: bytes) -> None:
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         temporary.unlink(missing_ok=True)
-        with os.fdopen(os.open(temporary, _FLAGS, 0o666), "wb") as file:
+        with os.fdopen(os.open(temporary, _OPEN_FLAGS, 0o666), "wb") as file:
             try:
                 file.write(data)
                 file.flush()

@@ -27,7 +27,7 @@ class Reporter:
     def __init__(self, call: Context, file: str, style: str | None, *, as_json: bool) -> None:
         self._call = call
         self._file = file
-        self._style = _style(style, os.environ)
+        self._style = _select_style(style, os.environ)
         self._json = as_json
 
     def on_progress(self, progress: RunProgress) -> None:
@@ -42,11 +42,11 @@ class Reporter:
             return
         if self._json or not isinstance(progress, StepResult):
             return
-        for line in self._lines(progress):
+        for line in self._step_lines(progress):
             write_line(line)
         sys.stdout.flush()
 
-    def _lines(self, step: StepResult) -> Sequence[str]:
+    def _step_lines(self, step: StepResult) -> Sequence[str]:
         if self._style == "github":
             return github.step_lines(self._file, step)
         if self._style == "gitlab":
@@ -64,7 +64,7 @@ class Reporter:
             wrong = github.failure(result)
             if wrong is not None and not self._json:
                 write_line(wrong)
-            _append(os.environ.get("GITHUB_STEP_SUMMARY"), github.summary(result))
+            _append_to_file(os.environ.get("GITHUB_STEP_SUMMARY"), github.summary(result))
         sys.stdout.flush()
 
     def on_refused(self, refusal: Refusal) -> None:
@@ -73,7 +73,7 @@ class Reporter:
             if not self._json:
                 write_line(github.refusal_line(refusal))
                 sys.stdout.flush()
-            _append(os.environ.get("GITHUB_STEP_SUMMARY"), github.refusal_summary(refusal))
+            _append_to_file(os.environ.get("GITHUB_STEP_SUMMARY"), github.refusal_summary(refusal))
 
     def on_stopped(self, result: object) -> None:
         """Print the result of a run that a signal ended."""
@@ -81,7 +81,7 @@ class Reporter:
             self.result(result)
 
 
-def _style(asked: str | None, environ: Mapping[str, str]) -> str:
+def _select_style(asked: str | None, environ: Mapping[str, str]) -> str:
     if asked is not None:
         if asked not in _STYLES:
             raise UsageError(f"--format {asked}: no such format", ", ".join(_STYLES), subject=asked)
@@ -91,7 +91,7 @@ def _style(asked: str | None, environ: Mapping[str, str]) -> str:
     return "gitlab" if environ.get("GITLAB_CI") == "true" else "text"
 
 
-def _append(path: str | None, text: str) -> None:
+def _append_to_file(path: str | None, text: str) -> None:
     if not path:
         return
     try:

@@ -20,7 +20,7 @@ _AGENT = argument(..., metavar="AGENT")
 _ALLOW = option([], "--allow", metavar="RULE", help="A rule that allows.")
 _ASK = option([], "--ask", metavar="RULE", help="A rule to ask a person.")
 _DENY = option([], "--deny", metavar="RULE", help="A rule that denies.")
-_NOBODY = "nobody: no turn begins"
+_BY_NOBODY = "nobody: no turn begins"
 
 
 @app.verb("list")
@@ -30,7 +30,7 @@ def list_(
     as_json: bool = option(False, "--json", help="Print JSON Lines, one object per rule."),
 ) -> None:
     """List the rules of an agent, in the order in which they decide: deny, ask, allow."""
-    from beam.cli.render.tables import columns
+    from beam.cli.render.tables import print_columns
 
     found = call.beam.rules(agent)
     if as_json:
@@ -40,8 +40,8 @@ def list_(
     if not found:
         call.note(f"{agent} has no rules; its access decides")
         return
-    rows = [(line.decision, line.rule, line.whose, _faces(line.faces)) for line in found]
-    columns(("DECISION", "RULE", "WRITTEN IN", "ENFORCED BY"), rows, wide=is_terminal(sys.stdout))
+    rows = [(line.decision, line.rule, line.whose, _modes_text(line.faces)) for line in found]
+    print_columns(("DECISION", "RULE", "WRITTEN IN", "ENFORCED BY"), rows, wide=is_terminal(sys.stdout))
 
 
 @app.verb()
@@ -64,16 +64,16 @@ def test(
 
     from beam.cli import prompt
 
-    rules = prompt.rules(allow=allow, ask=ask, deny=deny)
+    rules = prompt.rule_lists(allow=allow, ask=ask, deny=deny)
     more = None if rules is UNSET else rules
-    found = call.beam.try_rules(agent, tool, access=prompt.access(access), via=prompt.mode(via), more=more)
+    found = call.beam.try_rules(agent, tool, access=prompt.parse_access(access), via=prompt.parse_mode(via), more=more)
     if as_json:
         write_json(found)
         return
     write_line(f"{found.decision or 'no rule'}: {found.why}")
     for line in found.faces:
         mark = " (the mode of its next message)" if line.face == found.face else ""
-        write_line(f"  {line.face}: enforced by {line.by or _NOBODY}{f'; {line.why}' if line.why else ''}{mark}")
+        write_line(f"  {line.face}: enforced by {line.by or _BY_NOBODY}{f'; {line.why}' if line.why else ''}{mark}")
 
 
 @app.verb()
@@ -81,7 +81,7 @@ def add(
     call: Context, agent: str = _AGENT, allow: list[str] = _ALLOW, ask: list[str] = _ASK, deny: list[str] = _DENY
 ) -> None:
     """Add rules to an agent's own settings (agent.json)."""
-    for behavior, rule in _given(allow, ask, deny):
+    for behavior, rule in _given_rules(allow, ask, deny):
         path = call.beam.add_rule(agent, behavior, rule)
         call.note(f"{agent}: {behavior} {rule} ({path})")
 
@@ -91,16 +91,16 @@ def remove(
     call: Context, agent: str = _AGENT, allow: list[str] = _ALLOW, ask: list[str] = _ASK, deny: list[str] = _DENY
 ) -> None:
     """Remove rules from an agent's own settings (agent.json)."""
-    for behavior, rule in _given(allow, ask, deny):
+    for behavior, rule in _given_rules(allow, ask, deny):
         path = call.beam.remove_rule(agent, behavior, rule)
         call.note(f"{agent}: no longer {behavior} {rule} ({path})")
 
 
-def _faces(faces: dict[str, str]) -> str:
+def _modes_text(faces: dict[str, str]) -> str:
     return ", ".join(f"{face}: {by or 'nobody'}" for face, by in faces.items())
 
 
-def _given(allow: list[str], ask: list[str], deny: list[str]) -> list[tuple[Behavior, str]]:
+def _given_rules(allow: list[str], ask: list[str], deny: list[str]) -> list[tuple[Behavior, str]]:
     found: list[tuple[Behavior, str]] = [("deny", rule) for rule in deny]
     found += [("ask", rule) for rule in ask]
     found += [("allow", rule) for rule in allow]

@@ -92,12 +92,12 @@ def run(
         raise UsageError("--ci and --no-ci don't go together", "leave one out")
     if replay_mode is not None and replay is None:
         raise UsageError("--replay-mode is for --replay DIR", "add it, or leave --replay-mode out")
-    from beam.cli.model_calls import asked_of_run
+    from beam.cli.model_calls import run_settings
 
     reporter = Reporter(call, file, style, as_json=as_json)
     report = ReportFile(call.path(junit), junit) if junit is not None and not dry_run else None
-    with _refusals(reporter, file, report):
-        calls = asked_of_run(
+    with _report_refusals(reporter, file, report):
+        calls = run_settings(
             call, record=record_model, replay=replay_model, fill=fill, exact_at_least=exact_at_least, turns=replay
         )
         beam = call.beam
@@ -131,7 +131,7 @@ def run(
             )
 
         try:
-            result = _trusting(call, scenario, play)
+            result = _run_with_trust(call, scenario, play)
         except SignalledError as error:
             reporter.on_stopped(error.outcome)
             _write_junit(report, error.outcome)
@@ -156,7 +156,7 @@ def variables_of(given: list[str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _refusals(reporter: Reporter, file: str, report: ReportFile | None) -> Iterator[None]:
+def _report_refusals(reporter: Reporter, file: str, report: ReportFile | None) -> Iterator[None]:
     """Report an error to the CI system, too, if it prevents the scenario from running: as an annotation, and as a test
     case in the JUnit XML. Raises the error again."""
     try:
@@ -168,7 +168,7 @@ def _refusals(reporter: Reporter, file: str, report: ReportFile | None) -> Itera
         from beam import refusal_of
 
         refusal = refusal_of(file, error)
-        with contextlib.suppress(DiskError):  # the error itself is what must be said
+        with contextlib.suppress(DiskError):  # the original error is more important
             reporter.on_refused(refusal)
             if report is not None:
                 report.write(reports.refusal_report(refusal))
@@ -185,7 +185,7 @@ def _write_junit(report: ReportFile | None, result: object) -> None:
     report.write(reports.junit(result))
 
 
-def _trusting(call: Context, scenario: Scenario, act: Callable[[], T]) -> T:
+def _run_with_trust(call: Context, scenario: Scenario, act: Callable[[], T]) -> T:
     """Call `act` and return its result. If the scenario file must be trusted first and there is a terminal, ask the
     person once; after a yes, trust the file and call `act` again."""
     try:

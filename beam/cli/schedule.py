@@ -17,21 +17,21 @@ from beam import UsageError, durations
 from beam.cli.parameters import Parameter
 
 _NICKNAMES = ("hourly", "daily", "weekly", "monthly", "yearly", "reboot")
-_FIELDS = ("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("day of the week", 0, 7)
-_NAMES: tuple[Sequence[str], ...] = (
+_CRON_FIELDS = ("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("day of the week", 0, 7)
+_CRON_NAMES: tuple[Sequence[str], ...] = (
     (),
     (),
     (),
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
     ["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 )
-_SHORTEST_S = 60
+_SHORTEST_INTERVAL_S = 60
 _HINT_EVERY = "write 5 fields as in a crontab ('0 9 * * mon-fri'), daily, or a duration (2h)"
 _HINT_AT = "write 14:30, 2026-11-23T14:30, or a duration from now (2h)"
-_IN_A_FILE = "put the text into a file, and send it with -f FILE"
+_FILE_HINT = "put the text into a file, and send it with -f FILE"
 
 
-def line(words: Sequence[str], cwd: Path, *, at: str | None, every: str | None, now: datetime) -> str:
+def schedule_line(words: Sequence[str], cwd: Path, *, at: str | None, every: str | None, now: datetime) -> str:
     """Return a crontab line, or a shell command line with `systemd-run`, that runs the command `words` in the folder
     `cwd` later.
 
@@ -39,25 +39,27 @@ def line(words: Sequence[str], cwd: Path, *, at: str | None, every: str | None, 
     """
     for word in (*words, str(cwd)):
         if not all(character.isprintable() or character in "\n\t" for character in word):
-            raise UsageError("the text holds a control character, which no line for a shell shows", _IN_A_FILE)
+            raise UsageError("the text holds a control character, which no line for a shell shows", _FILE_HINT)
     if at is not None:
-        moment = _moment(at, now)
-        return _systemd([f"--on-calendar={moment:%Y-%m-%d %H:%M:%S}"], words, cwd)
+        moment = _parse_moment(at, now)
+        return _systemd_line([f"--on-calendar={moment:%Y-%m-%d %H:%M:%S}"], words, cwd)
     assert every is not None
     fields = _cron_fields(every)
     if fields is not None:
-        return _cron(fields, words, cwd)
+        return _cron_line(fields, words, cwd)
     try:
         seconds = durations.parse(every)
     except UsageError as error:
         raise UsageError(f"{every[:80]!r} is no interval", _HINT_EVERY, subject=every[:80]) from error
-    if seconds < _SHORTEST_S:
+    if seconds < _SHORTEST_INTERVAL_S:
         raise UsageError(f"{every} is shorter than a minute", _HINT_EVERY, subject=every)
     period = f"{seconds:.0f}s"
-    return _systemd([f"--on-active={period}", f"--on-unit-active={period}"], words, cwd)
+    return _systemd_line([f"--on-active={period}", f"--on-unit-active={period}"], words, cwd)
 
 
-def words_of(parameters: Sequence[Parameter], given: Mapping[str, object], *, without: frozenset[str]) -> list[str]:
+def command_words(
+    parameters: Sequence[Parameter], given: Mapping[str, object], *, without: frozenset[str]
+) -> list[str]:
     """Return the words of a command line that gives these values to these parameters. Parameters in `without` and
     default values are left out."""
     options: list[str] = []
@@ -84,25 +86,25 @@ def program(argv0: str) -> list[str]:
     return [path] if is_beam else [sys.executable, "-P", "-m", "beam"]  # -P: nothing of the folder is imported
 
 
-def _cron(fields: str, words: Sequence[str], cwd: Path) -> str:
+def _cron_line(fields: str, words: Sequence[str], cwd: Path) -> str:
     for word in (*words, str(cwd)):
         if "\n" in word or "\\" in word:
             what = "has several lines" if "\n" in word else "has a backslash, which each cron reads in its own way"
-            raise UsageError(f"a line of a crontab can't hold this: the text {what}", _IN_A_FILE)
+            raise UsageError(f"a line of a crontab can't hold this: the text {what}", _FILE_HINT)
     command = f"cd {shlex.quote(str(cwd))} && {shlex.join(words)}"
-    return f"{fields} {command}".replace("%", "\\%")  # or cron ends the command there
+    return f"{fields} {command}".replace("%", "\\%")  # cron would end the command at a bare `%`
 
 
-def _systemd(when: Sequence[str], words: Sequence[str], cwd: Path) -> str:
+def _systemd_line(when: Sequence[str], words: Sequence[str], cwd: Path) -> str:
     escaped = [word.replace("$", "$$") for word in words]  # systemd fills in ${VARIABLES} by itself
     own = ["systemd-run", "--user", "--collect", *when, f"--working-directory={cwd}", "--"]
     return shlex.join([*own, *escaped])
 
 
-def _moment(text: str, now: datetime) -> datetime:
+def _parse_moment(text: str, now: datetime) -> datetime:
     plain = text.strip()
     try:
-        moment = datetime.fromisoformat(plain) if "-" in plain else datetime.combine(now.date(), _clock(plain))
+        moment = datetime.fromisoformat(plain) if "-" in plain else datetime.combine(now.date(), _parse_clock(plain))
         found = moment.astimezone(now.tzinfo) if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
     except (ValueError, OverflowError):
         try:
@@ -110,13 +112,13 @@ def _moment(text: str, now: datetime) -> datetime:
         except (UsageError, OverflowError) as error:
             raise UsageError(f"{text[:80]!r} is no point in time", _HINT_AT, subject=text[:80]) from error
     if found <= now and ":" in plain and "-" not in plain:
-        found += timedelta(days=1)  # 09:00 said in the afternoon is tomorrow's
+        found += timedelta(days=1)  # a time of day that is over today means tomorrow
     if found <= now:
         raise UsageError(f"{text[:80]} is over", _HINT_AT, subject=text[:80])
     return found
 
 
-def _clock(text: str) -> time:
+def _parse_clock(text: str) -> time:
     if ":" not in text:
         raise ValueError(text)
     return time.fromisoformat(text)
@@ -131,15 +133,15 @@ def _cron_fields(text: str) -> str | None:
     fields = plain.split()
     if len(fields) == 1 and not plain.startswith(("@", "*")):
         return None
-    if len(fields) != len(_FIELDS):
+    if len(fields) != len(_CRON_FIELDS):
         raise UsageError(f"{text[:80]!r} has {len(fields)} fields, and a crontab has 5", _HINT_EVERY, subject=text[:80])
-    for field, (name, least, most), names in zip(fields, _FIELDS, _NAMES, strict=True):
-        if not all(_is_part(part, least, most, names) for part in field.split(",")):
+    for field, (name, least, most), names in zip(fields, _CRON_FIELDS, _CRON_NAMES, strict=True):
+        if not all(_is_valid_part(part, least, most, names) for part in field.split(",")):
             raise UsageError(f"{field[:40]!r} is no {name} ({least} to {most})", _HINT_EVERY, subject=text[:80])
     return " ".join(fields)
 
 
-def _is_part(part: str, least: int, most: int, names: Sequence[str]) -> bool:
+def _is_valid_part(part: str, least: int, most: int, names: Sequence[str]) -> bool:
     found = re.fullmatch(r"(\*|\w+(?:-\w+)?)(?:/(\d{1,3}))?", part, re.ASCII)
     if found is None or (found[2] is not None and not 1 <= int(found[2]) <= most):
         return False

@@ -47,29 +47,29 @@ class BeamYaml(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def names() -> list[str]:
     """Return the names of all schemas: the values first, then each type of event."""
-    return [*_VALUES, *events.types()]
+    return [*_SCHEMAS, *events.types()]
 
 
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema with this name. Raises UsageError for an unknown name, with the most similar name as its
     hint."""
-    if name in _VALUES:
-        return {"$schema": _DIALECT, **_VALUES[name]()}
+    if name in _SCHEMAS:
+        return {"$schema": _DIALECT, **_SCHEMAS[name]()}
     if name in events.types():
-        return {"$schema": _DIALECT, **_made(events.types()[name])}
+        return {"$schema": _DIALECT, **_generate_schema(events.types()[name])}
     closest = nearest(name, names())
     hint = f"did you mean {closest}?" if closest else "`beam dev schema` lists them"
     raise UsageError(f"there is no schema called {name!r}", hint, subject=name)
 
 
-def _message() -> dict[str, Any]:
-    made = _made(Message)
+def _message_schema() -> dict[str, Any]:
+    made = _generate_schema(Message)
     del made["$defs"]["Message"]["properties"]["original"]  # held in memory only
     return made
 
 
-def _beam_yaml() -> dict[str, Any]:
-    made = _made(BeamYaml)
+def _beam_yaml_schema() -> dict[str, Any]:
+    made = _generate_schema(BeamYaml)
     for kind in (AgentSettings, Limits, Policy):
         properties = made["$defs"][kind.__name__]["properties"]
         for field in DURATIONS & properties.keys():
@@ -79,30 +79,30 @@ def _beam_yaml() -> dict[str, Any]:
     return made
 
 
-def _scenario() -> dict[str, Any]:
+def _scenario_schema() -> dict[str, Any]:
     made = scenario_language.json_schema()
-    settings = _beam_yaml()["$defs"]
+    settings = _beam_yaml_schema()["$defs"]
     names = ("AgentSettings", "RuleLists")
     return {**made, "$defs": {**made["$defs"], **{name: settings[name] for name in names}}}  # type: ignore[dict-item]
 
 
-_VALUES: dict[str, Callable[[], dict[str, Any]]] = {
-    "outcome": lambda: _made(Outcome),
-    "error": lambda: _made(ErrorObject),
-    "ask": lambda: _made(AskLine),
-    "message": _message,
-    "beam.yaml": _beam_yaml,
-    "scenario": _scenario,
-    "run": lambda: _made(RunResult),
-    "event": lambda: _made(events.AnyEvent),
+_SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
+    "outcome": lambda: _generate_schema(Outcome),
+    "error": lambda: _generate_schema(ErrorObject),
+    "ask": lambda: _generate_schema(AskLine),
+    "message": _message_schema,
+    "beam.yaml": _beam_yaml_schema,
+    "scenario": _scenario_schema,
+    "run": lambda: _generate_schema(RunResult),
+    "event": lambda: _generate_schema(events.AnyEvent),
 }
 
 
-def _made(type_: object) -> dict[str, Any]:
-    return msgspec.json.schema(_plain(type_))
+def _generate_schema(type_: object) -> dict[str, Any]:
+    return msgspec.json.schema(_type_without_raw(type_))
 
 
-def _plain(type_: Any) -> Any:
+def _type_without_raw(type_: Any) -> Any:
     """Return the type with plain JSON values in place of `Raw`, whose defaults msgspec can't write into a schema."""
     if type_ is Raw:
         return Any
@@ -111,7 +111,7 @@ def _plain(type_: Any) -> Any:
     origin, args = get_origin(type_), get_args(type_)
     if not args or origin is Literal:
         return type_
-    parts = tuple(_plain(part) for part in args)
+    parts = tuple(_type_without_raw(part) for part in args)
     return Union[parts] if origin in (Union, UnionType) else origin[parts]  # noqa: UP007 - the parts are made here
 
 
@@ -122,7 +122,7 @@ def _struct_without_raw(kind: type[Struct]) -> type[Struct]:
         defaults: dict[str, Any] = {"default": field.default, "default_factory": field.default_factory}
         if isinstance(field.default, Raw):
             defaults["default"] = msgspec.json.decode(field.default)
-        fields.append((field.name, _plain(field.type), msgspec.field(name=field.encode_name, **defaults)))
+        fields.append((field.name, _type_without_raw(field.type), msgspec.field(name=field.encode_name, **defaults)))
     config = kind.__struct_config__
     return msgspec.defstruct(
         kind.__name__,

@@ -44,14 +44,14 @@ def search(
         if as_json:
             write_json(found)
         else:
-            _print(found, wide=every_root)
+            _print_found(found, wide=every_root)
     for problem in result.problems:
         complain(f"not searched: {problem}")
     if not result.found:
         call.note("nothing was found")
 
 
-def _print(found: Found, *, wide: bool) -> None:
+def _print_found(found: Found, *, wide: bool) -> None:
     from pathlib import Path
 
     from beam.cli.render.text import fold, write

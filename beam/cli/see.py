@@ -16,13 +16,13 @@ from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from beam import AnyEvent, Beam, ForeignSessions, Teams, Wanted
-    from beam.cli.render.stream import Line, Stream
+    from beam.cli.render.stream import EventLine, Stream
 
 app = App()
 
-_STUCK_S = 60.0  # when `watch` begins, it lists team members that have waited for longer,
-_TEAMS = 10  # in at most this many teams, the newest ones
-_EVER = "1970-01-01T00:00:00Z"
+_STUCK_S = 60.0  # when `watch` begins, it lists team members that have waited for longer
+_MOST_TEAMS = 10  # `watch` lists the waiting members of at most this many teams, the newest ones
+_BEGINNING = "1970-01-01T00:00:00Z"
 
 
 @app.verb()
@@ -78,7 +78,7 @@ def watch(
     live, foreign = None, None
     if not names:
         journals = call.beam.home.root / "agents"
-        from_when = begin if begin or not now else _EVER
+        from_when = begin if begin or not now else _BEGINNING
         gone = event is not None or begin != ""
         live = team_views.teams(
             call.environ, claude_homes=claude_home or (), since=from_when, with_gone=gone, also=[journals]
@@ -95,21 +95,21 @@ def watch(
         for batch in _batches(call.beam, names, live, foreign, follow=not now, history=history, every=every):
             fitting = [one for one in batch if wanted.fits(one.event) and not (one.event.seq and one.event.ts < begin)]
             if event is not None:
-                return stream.find(fitting, event)
+                return stream.print_event_in_full(fitting, event)
             if cursor is not None:
-                fitting = [one for one in fitting if cursor.passes(one.qualified)]
+                fitting = [one for one in fitting if cursor.passes(one.qualified_event)]
             if cursor is not None:
-                cursor.before([one.qualified for one in fitting], sys.stdout, lines=as_json)
+                cursor.record_before_print([one.qualified_event for one in fitting], sys.stdout, lines=as_json)
             stream.batch(fitting)
             if not now:
                 stream.tick(since_time(0))
             stream.flush()
             if cursor is not None:
-                cursor.after()
+                cursor.record_after_print()
             if until_idle:
                 codes.record_outcomes(one.event for one in batch)
                 is_idle = call.beam.are_idle(names)
-                if is_idle and was_idle:  # what happened before the first look is printed by now
+                if is_idle and was_idle:  # everything that happened before the first check is printed by now
                     break
                 was_idle = is_idle
         stream.end()
@@ -148,7 +148,7 @@ def _print_stuck_teams(stream: Stream, live: Teams, wanted: Wanted) -> None:
     from beam import clock, team_views
 
     now_ns = time.time_ns()
-    for shown in team_views.standing(live, now_ns=now_ns, longer_than_s=_STUCK_S)[:_TEAMS]:
+    for shown in team_views.standing(live, now_ns=now_ns, longer_than_s=_STUCK_S)[:_MOST_TEAMS]:
         if not wanted.agents and (not wanted.teams or any(part in shown.team.team for part in wanted.teams)):
             stream.print_team_state(shown, clock.rfc3339(now_ns))
     stream.flush()
@@ -158,16 +158,16 @@ def _print_running_turns(beam: Beam, stream: Stream, names: Sequence[str], wante
     """Print the turns that were running when `watch` began, and their progress."""
     from beam import begun
     from beam import since as since_time
-    from beam.cli.render.stream import Line
+    from beam.cli.render.stream import EventLine
 
     if wanted.teams:
         return
     for name in names or beam.home.agents():
         place = beam.home.agent(name)
         for each in (place, *place.lanes()):
-            lines = [Line(event, lane=each.lane) for event in begun(each)]
+            lines = [EventLine(event, lane=each.lane) for event in begun(each)]
             if lines and wanted.fits(lines[0].event):
-                stream.running(lines, since_time(0))
+                stream.print_running_turn(lines, since_time(0))
     stream.flush()
 
 
@@ -180,21 +180,21 @@ def _batches(
     follow: bool,
     history: bool,
     every: bool,
-) -> Iterator[list[Line]]:
+) -> Iterator[list[EventLine]]:
     from beam import watch_root
-    from beam.cli.render.stream import Line
+    from beam.cli.render.stream import EventLine
 
     if every and teams is not None:
         for placed in beam.stream_all(teams, follow=follow, history=history, foreign=foreign):
             yield [
-                Line(one.event, one.home.root, one.home.project, one.lane, agent_dir=one.agent_dir)
+                EventLine(one.event, one.home.root, one.home.project, one.lane, agent_dir=one.agent_dir)
                 if one.home is not None
-                else Line(one.event, session=one.session)
+                else EventLine(one.event, session=one.session)
                 for one in placed
             ]
         return
     for placed in watch_root(beam.context, agents=names, follow=follow, history=history, teams=teams):
-        yield [Line(one.event, lane=one.lane, agent_dir=one.agent_dir) for one in placed]
+        yield [EventLine(one.event, lane=one.lane, agent_dir=one.agent_dir) for one in placed]
 
 
 def _unmatched_patterns(patterns: Sequence[str]) -> Iterator[str]:
@@ -219,7 +219,7 @@ def _print_waits(
         for wait in waits:
             write_json(wait)
     elif waits:
-        render.waits(waits)
+        render.print_waits(waits)
     return len(waits)
 
 
@@ -250,7 +250,7 @@ def status(
         import time
 
         found, used = call.beam.status(agent or []), call.beam.usage(agent or [])
-        render.metrics(found, used, broker=call.beam.broker() is not None, now=time.time())
+        render.print_metrics(found, used, broker=call.beam.broker() is not None, now=time.time())
         return
     if usage and by is not None:
         found = call.beam.status(agent or [])
@@ -259,7 +259,7 @@ def status(
                 for name, tool in line.totals.by_tool.items():
                     write_json({"agent": line.agent, "tool": name, "calls": tool.calls, "failed": tool.failed})
         else:
-            render.tools(found)
+            render.print_tools(found)
         return
     if usage:
         used = call.beam.usage(agent or [])
@@ -267,18 +267,18 @@ def status(
             _print_json(used)
         else:
             is_shown = is_terminal(sys.stdout)
-            render.usage(used, activity=call.beam.activity(agent or []) if is_shown else {})
+            render.print_usage(used, activity=call.beam.activity(agent or []) if is_shown else {})
         if not as_json and used[-1].estimated_usd is not None:
             call.note(f"~ is estimated from list prices of {used[-1].prices_as_of}; that agent's CLI reports no cost")
         return
     if every:
-        _everything(call, as_json=as_json)
+        _print_everything(call, as_json=as_json)
         return
     found = call.beam.status(agent or [])
     if as_json:
         _print_json(found)
     elif found:
-        render.table(found, call.beam.home.project)
+        render.print_table(found, call.beam.home.project)
         sys.stdout.flush()
         is_elsewhere = os.path.realpath(call.cwd) != os.path.realpath(call.beam.home.project)
         write_note = call.note if is_elsewhere or any(line.git is not None for line in found) else call.detail
@@ -287,7 +287,7 @@ def status(
         call.note(f'no agent was used in {call.beam.home.project} yet; beam send claude "hello"')
 
 
-def _everything(call: Context, *, as_json: bool) -> None:
+def _print_everything(call: Context, *, as_json: bool) -> None:
     """Print the agents of all roots that have agents, then the running sessions that beam did not start."""
     from beam.cli.render import foreign as render_foreign
     from beam.cli.render import status as render
@@ -299,11 +299,11 @@ def _everything(call: Context, *, as_json: bool) -> None:
         _print_json(foreign)
         return
     for project, lines in roots:
-        render.table(lines, project)
+        render.print_table(lines, project)
         sys.stdout.flush()
         call.note(f"the agents of {render.project_line(project, lines)}")
     if foreign:
-        render_foreign.table(foreign)
+        render_foreign.print_table(foreign)
     elif not roots:
         call.note("no agent was used yet, and no session of an agent's CLI runs")
 

@@ -141,7 +141,7 @@ def send(
     given = dict(locals())
     from beam import durations
     from beam.cli import prompt
-    from beam.cli.model_calls import asked as asked_calls
+    from beam.cli.model_calls import send_settings
 
     if as_json and as_events:
         raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
@@ -149,7 +149,7 @@ def send(
         raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
     if at is not None or every is not None:
         return _print_schedule(call, given)
-    names = [_receiver(name, session, has_text=bool(text)) for name in agent.split(",")]
+    names = [_receiver_name(name, session, has_text=bool(text)) for name in agent.split(",")]
     is_several = "," in agent
     if (judge is not None or rubric is not None) and not is_several:
         raise UsageError("--judge compares the answers of several agents", "beam send A,B TEXT --judge C")
@@ -160,14 +160,14 @@ def send(
     if context_from is not None or context is not None:
         prompt_text = prompt.with_history(beam, prompt_text, context_from, context, is_alone=slash or key is not None)
     if steer:
-        _check_alone(given)
+        _check_steer_options(given)
         if is_several:
             raise UsageError("--steer is for one agent", "steer them one after the other")
         call.note(beam.steer(names[0], prompt_text))
         return 0
     if record is not None or replay is not None or replay_mode is not None:
         _use_recording(call, record, replay, replay_mode, no_wait=no_wait)
-    asked = prompt.access(access)
+    asked = prompt.parse_access(access)
     is_asked = asked is None and not no_wait and key is None and is_interactive(sys.stdin, sys.stderr)
     given_options = {
         "attach": bool(attach),
@@ -181,18 +181,18 @@ def send(
         model=model,
         new=new,
         once=once,
-        schema=prompt.schema(schema, call),
-        via=prompt.mode(via),
+        schema=prompt.read_schema(schema, call),
+        via=prompt.parse_mode(via),
         timeout=durations.parse(timeout) if timeout is not None else None,
         max_turns=max_turns,
         budget_usd=budget,
-        require=prompt.require(require),
-        tolerate=prompt.tolerate(tolerate),
+        require=prompt.parse_require(require),
+        tolerate=prompt.parse_tolerate(tolerate),
         no_circuit=True if no_circuit else UNSET,
         keep=durations.parse(keep) if keep is not None else UNSET,
-        rules=prompt.rules(allow=allow, ask=ask, deny=deny),
+        rules=prompt.rule_lists(allow=allow, ask=ask, deny=deny),
         max_tokens=UNSET if max_tokens is None else max_tokens,
-        model_calls=asked_calls(
+        model_calls=send_settings(
             call,
             record=record_model,
             replay=replay_model,
@@ -203,7 +203,7 @@ def send(
             key_fd=key_fd,
             secret=secret,
         ),
-        slash=prompt.slash(prompt_text) if slash else UNSET,
+        slash=prompt.check_slash(prompt_text) if slash else UNSET,
     )
 
     def compose(name: str) -> Message:
@@ -224,10 +224,10 @@ def send(
     if is_several:
         from beam.cli import several
 
-        several.check(names, as_events=as_events, key_fd=key_fd, no_wait=no_wait, judge=judge)
-        messages = [trusting(call, lambda name=name: compose(name)) for name in names]  # type: ignore[misc]
+        several.check_options(names, as_events=as_events, key_fd=key_fd, no_wait=no_wait, judge=judge)
+        messages = [with_folder_trust(call, lambda name=name: compose(name)) for name in names]  # type: ignore[misc]
         return several.send(call, messages, judge=judge, rubric=rubric, no_wait=no_wait, as_json=as_json)
-    message = trusting(call, lambda: compose(names[0]))
+    message = with_folder_trust(call, lambda: compose(names[0]))
     if key_fd is not None:
         if no_wait:
             raise UsageError("--key-fd and --no-wait don't go together", "the descriptor ends with this process")
@@ -237,9 +237,9 @@ def send(
     for note in beam.notes(message, waits=not no_wait):
         call.note(note)
     if no_wait:
-        from beam.cli.sent import put
+        from beam.cli.sent import put_and_print_id
 
-        put(call, message, as_json=as_json)
+        put_and_print_id(call, message, as_json=as_json)
         return 0
     from beam.cli.printer import Printer
 
@@ -270,8 +270,8 @@ def _print_schedule(call: Context, given: Mapping[str, object]) -> int:
     if text == ["-"] or not (text or file):
         raise UsageError("what is sent later can't be read from stdin", "give the text, or -f FILE")
     parameters = parameters_of(send) or ()
-    words = schedule.words_of(parameters, given, without=frozenset({"at", "every"}))
-    line = schedule.line(
+    words = schedule.command_words(parameters, given, without=frozenset({"at", "every"}))
+    line = schedule.schedule_line(
         [*schedule.program(sys.argv[0]), *call.root_words, "send", *words],
         call.cwd,
         at=None if at is None else str(at),
@@ -284,7 +284,7 @@ def _print_schedule(call: Context, given: Mapping[str, object]) -> int:
     return 0
 
 
-def _receiver(agent: str, session: str | None, *, has_text: bool) -> str:
+def _receiver_name(agent: str, session: str | None, *, has_text: bool) -> str:
     """Return the name of the agent or session that gets the message. Raises UsageError or UnsupportedError if `agent`
     can't get one."""
     if session is not None:
@@ -322,7 +322,7 @@ def _use_recording(call: Context, record: str | None, replay: str | None, mode: 
     )
 
 
-def _check_alone(given: Mapping[str, object]) -> None:
+def _check_steer_options(given: Mapping[str, object]) -> None:
     """Raise UsageError for an option that does not go with --steer, which sends no message of its own."""
     beside = {"call", "agent", "text", "file", "session", "steer"}
     for name, value in given.items():
@@ -333,7 +333,7 @@ def _check_alone(given: Mapping[str, object]) -> None:
             )
 
 
-def trusting(call: Context, act: Callable[[], T]) -> T:
+def with_folder_trust(call: Context, act: Callable[[], T]) -> T:
     """Call `act` and return its result. If the folder must be trusted first and there is a terminal, ask the person
     once; after a yes, trust the folder and call `act` again."""
     try:

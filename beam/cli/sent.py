@@ -12,7 +12,7 @@ from beam.cli.errors import complain
 from beam.cli.render.text import write_json, write_line
 
 
-def put(call: Context, message: Message, *, as_json: bool) -> None:
+def put_and_print_id(call: Context, message: Message, *, as_json: bool) -> None:
     """Put the message into its queue and print its id; with `as_json`, print the state of the message as JSON instead.
     Raises the errors of `Beam.put`, and DiskError if stdout can't be written or the state can't be read.
 
@@ -33,10 +33,10 @@ def put(call: Context, message: Message, *, as_json: bool) -> None:
         what = f"{sent} was sent; its state can't be shown: {error.message}"
         raise DiskError(what, f"beam wait {sent}", subject=sent) from error
     except OSError as error:
-        _say_sent(sent, error)
+        _raise_unprinted_id(sent, error)
 
 
-def _say_sent(message_id: str, error: OSError) -> NoReturn:
+def _raise_unprinted_id(message_id: str, error: OSError) -> NoReturn:
     """Report an error that occurred after the message was sent, while its id was printed. The report contains the id,
     so that nobody sends the message again. Raises the error."""
     what, hint = f"{message_id} was sent; its id can't be written to stdout", f"beam wait {message_id}"

@@ -91,11 +91,11 @@ def root(
     if what is None:
         home = call.beam.home
         if as_json:
-            write_json({"root": _text(home.root), "project": _text(home.project), "exists": home.exists()})
+            write_json({"root": _path_text(home.root), "project": _path_text(home.project), "exists": home.exists()})
         else:
             sys.stdout.buffer.write(os.fsencode(home.root) + b"\n")  # quoted, so that a shell gets exactly this name
         return
-    from beam.cli.render.tables import columns
+    from beam.cli.render.tables import print_columns
 
     found = call.beam.roots()
     if as_json:
@@ -106,10 +106,10 @@ def root(
         (line.root, line.project + ("" if line.exists else " (gone)"), ", ".join(line.agents), str(line.waiting))
         for line in found
     ]
-    columns(("ROOT", "FOLDER", "AGENTS", "WAITING"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("ROOT", "FOLDER", "AGENTS", "WAITING"), rows, wide=is_terminal(sys.stdout))
 
 
-def _text(path: Path) -> str:
+def _path_text(path: Path) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
@@ -156,25 +156,25 @@ def doctor(
     if yes and not adopt and remove_root is None:
         raise UsageError("--yes needs --adopt or --remove-root", "beam doctor --adopt")
     if adopt:
-        return _adopt(call, sure=yes)
+        return _adopt_roots(call, sure=yes)
     if remove_root is not None:
-        if not yes and not _agreed(call, f"Remove {remove_root} with all that it holds?"):
+        if not yes and not _confirm(call, f"Remove {remove_root} with all that it holds?"):
             return int(ExitCode.USAGE)
         call.note(call.beam.remove_root(call.path(remove_root), sure=yes))
         return 0
     if smoke:
-        return _smoke(call, [] if clis is None else clis.split(","), as_json=as_json)
+        return _run_smoke_tests(call, [] if clis is None else clis.split(","), as_json=as_json)
     if gc:
-        _collect(call, older_than, keep_bytes, dead=dead, dry_run=dry_run, as_json=as_json)
+        _collect_garbage(call, older_than, keep_bytes, dead=dead, dry_run=dry_run, as_json=as_json)
         return 0
     if older_than is not None or keep_bytes is not None or dead or dry_run:
         raise UsageError(
             "--older-than, --keep-bytes, --dead and --dry-run belong to --gc", "beam doctor --gc --dry-run"
         )
-    return _check(call, every=every, as_json=as_json)
+    return _run_checks(call, every=every, as_json=as_json)
 
 
-def _adopt(call: Context, *, sure: bool) -> int:
+def _adopt_roots(call: Context, *, sure: bool) -> int:
     """Show the content of the other roots of this folder, ask the person unless `sure`, and adopt these roots. Return
     the exit code."""
     from beam.cli.render.candidates import lines
@@ -187,7 +187,7 @@ def _adopt(call: Context, *, sure: bool) -> int:
     for candidate in found:
         for line in lines(candidate):
             write_line(line)
-    if not sure and not _agreed(call, "Go on with these agents, and run what waits?"):
+    if not sure and not _confirm(call, "Go on with these agents, and run what waits?"):
         return int(ExitCode.USAGE)
     for candidate in found:
         for line in call.beam.adopt(candidate):
@@ -195,7 +195,7 @@ def _adopt(call: Context, *, sure: bool) -> int:
     return 0
 
 
-def _agreed(call: Context, question: str) -> bool:
+def _confirm(call: Context, question: str) -> bool:
     """Return whether the person at the terminal says yes. Without a terminal, print how to say yes and return False."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         from beam.cli.errors import complain
@@ -207,9 +207,9 @@ def _agreed(call: Context, question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _check(call: Context, *, every: bool, as_json: bool) -> int:
+def _run_checks(call: Context, *, every: bool, as_json: bool) -> int:
     from beam.cli.errors import complain
-    from beam.cli.render.tables import columns
+    from beam.cli.render.tables import print_columns
 
     if is_terminal(sys.stderr):
         call.note("asking each agent CLI for its version, which may take some seconds")
@@ -219,18 +219,18 @@ def _check(call: Context, *, every: bool, as_json: bool) -> int:
             write_json(check)
     else:
         rows = [(check.result, check.what, check.detail) for check in checks]
-        columns(("RESULT", "WHAT", "DETAIL"), rows, wide=is_terminal(sys.stdout))
+        print_columns(("RESULT", "WHAT", "DETAIL"), rows, wide=is_terminal(sys.stdout))
     bad = [check.what for check in checks if check.result == "bad"]
     if bad:
         complain(f"{len(bad)} check(s) failed: {', '.join(bad)}; see above, and beam log AGENT --verify for a journal")
     return int(ExitCode.CHECK_FAILED) if bad else 0
 
 
-def _smoke(call: Context, names: list[str], *, as_json: bool) -> int:
+def _run_smoke_tests(call: Context, names: list[str], *, as_json: bool) -> int:
     from contextlib import closing
 
     from beam.cli.errors import complain
-    from beam.cli.render.tables import columns
+    from beam.cli.render.tables import print_columns
 
     rows, failed = [], []
     with closing(call.beam.smoke(names)) as each:
@@ -247,21 +247,21 @@ def _smoke(call: Context, names: list[str], *, as_json: bool) -> int:
             outcome = one.result if one.result != "failed" else f"failed: {one.status or 'no outcome'}{exit_code}"
             rows.append((one.agent, one.version or "", one.face or "", outcome, seconds, detail))
     if rows:
-        columns(("CLI", "VERSION", "MODE", "OUTCOME", "SECONDS", "MESSAGE"), rows, wide=is_terminal(sys.stdout))
+        print_columns(("CLI", "VERSION", "MODE", "OUTCOME", "SECONDS", "MESSAGE"), rows, wide=is_terminal(sys.stdout))
     if failed:
         complain(f"{len(failed)} CLI(s) failed: {', '.join(failed)}; see above")
     return int(ExitCode.CHECK_FAILED) if failed else 0
 
 
-def _collect(
+def _collect_garbage(
     call: Context, older_than: str | None, keep_bytes: str | None, *, dead: bool, dry_run: bool, as_json: bool
 ) -> None:
     from beam import durations
-    from beam.cli.render.tables import columns
+    from beam.cli.render.tables import print_columns
 
     collected = call.beam.gc(
         older_than=durations.parse(older_than or "30d"),
-        keep_bytes=None if keep_bytes is None else _bytes(keep_bytes),
+        keep_bytes=None if keep_bytes is None else _parse_size(keep_bytes),
         dead=dead,
         dry_run=dry_run,
     )
@@ -270,14 +270,14 @@ def _collect(
             write_json(each)
     elif collected.removed:
         rows = [(each.what, str(each.bytes), durations.show(each.age_s), each.path) for each in collected.removed]
-        columns(("WHAT", "BYTES", "AGE", "PATH"), rows, wide=is_terminal(sys.stdout))
+        print_columns(("WHAT", "BYTES", "AGE", "PATH"), rows, wide=is_terminal(sys.stdout))
     freed = sum(each.bytes for each in collected.removed)
     call.note(f"{'would remove' if dry_run else 'removed'} {freed} bytes; {collected.bytes} remain")
     for name in collected.held:
         call.note(f"{name} is in use and was left unchanged")
 
 
-def _bytes(text: str) -> int:
+def _parse_size(text: str) -> int:
     """Return a size in bytes, given as a number with or without K, M, G (powers of 1024)."""
     number, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in ("K", "M", "G") else (text, "")
     if not (number.isascii() and number.isdigit()):

@@ -13,13 +13,15 @@ from beam.cli.context import Context
 from beam.cli.errors import ErrorObject, body_of, complain
 from beam.cli.printer import Printer
 from beam.cli.render.text import escape_controls, one_line, safe, write_json, write_line
-from beam.cli.sent import put
+from beam.cli.sent import put_and_print_id
 
 if TYPE_CHECKING:
     from beam import Comparison
 
 
-def check(names: Sequence[str], *, as_events: bool, key_fd: int | None, no_wait: bool, judge: str | None) -> None:
+def check_options(
+    names: Sequence[str], *, as_events: bool, key_fd: int | None, no_wait: bool, judge: str | None
+) -> None:
     """Raise UsageError for names that can't be listed together, and for options that don't go with several
     receivers."""
     doubled = next((name for at, name in enumerate(names) if name in names[:at]), None)
@@ -45,7 +47,7 @@ def send(
         for note in beam.notes(message, waits=not no_wait):
             call.note(note)
     if no_wait:
-        return _put(call, messages, as_json=as_json)
+        return _put_messages(call, messages, as_json=as_json)
     results = _ResultPrinter(call, messages, as_json=as_json)
     try:
         found = beam.deliver_several(messages, seen=results.printer.event, ended=results.on_ended)
@@ -80,9 +82,9 @@ class _ResultPrinter:
         self.printer = Printer(as_json=as_json, as_events=False, call=call, streams=False)
         self.codes: list[int] = []
         self._waiting = contextlib.ExitStack()
-        self._wait()
+        self._show_progress()
 
-    def _wait(self) -> None:
+    def _show_progress(self) -> None:
         if self._left:
             message = self._left[0]
             self._waiting.enter_context(self.printer.waiting(message.id, self._call.beam.progress(message)))
@@ -96,11 +98,11 @@ class _ResultPrinter:
         if isinstance(result, Outcome):
             self.codes.append(self.printer.outcome(result))
         else:
-            self._failed(message, result)
+            self._record_failure(message, result)
         sys.stdout.flush()
-        self._wait()
+        self._show_progress()
 
-    def _failed(self, message: Message, error: BeamError) -> None:
+    def _record_failure(self, message: Message, error: BeamError) -> None:
         if isinstance(error, SignalledError):
             self.codes.append(128 + error.number)
         else:
@@ -114,13 +116,13 @@ class _ResultPrinter:
         self._waiting.close()
 
 
-def _put(call: Context, messages: Sequence[Message], *, as_json: bool) -> int:
+def _put_messages(call: Context, messages: Sequence[Message], *, as_json: bool) -> int:
     """Put the messages into their queues, and print their ids in order. Return the exit code of the first failure, else
     0."""
     code = 0
     for message in messages:
         try:
-            put(call, message, as_json=as_json)
+            put_and_print_id(call, message, as_json=as_json)
         except DiskError as error:
             if error.subject == message.id:  # it was sent, and its id could not be written
                 raise

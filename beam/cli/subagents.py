@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from beam import NotFoundError, UsageError, events
 
 if TYPE_CHECKING:
-    from beam.cli.render.stream import Line
+    from beam.cli.render.stream import EventLine
 
 ALL = "all"
-_SHOWN = 10
+_MOST_IDS = 10
 
 
-def of_subagents(agent: str, found: Iterable[Line], wanted: str) -> list[Line]:
+def subagent_lines(agent: str, found: Iterable[EventLine], wanted: str) -> list[EventLine]:
     """Return the lines about all subagents if `wanted` is `all`. Otherwise return the lines about the one subagent
     whose id is `wanted` or begins with `wanted`, and about the subagents that it started.
 
@@ -31,7 +31,7 @@ def of_subagents(agent: str, found: Iterable[Line], wanted: str) -> list[Line]:
         )
     fitting = [one for one in known if one == wanted] or [one for one in known if one.startswith(wanted)]
     if wanted != ALL and len(fitting) != 1:
-        ids = ", ".join(list(known)[-_SHOWN:])
+        ids = ", ".join(list(known)[-_MOST_IDS:])
         if fitting:
             raise UsageError(f"{wanted[:80]!r} names {len(fitting)} subagents of {agent}", ids, subject=wanted[:80])
         raise NotFoundError(f"{agent} has no subagent {wanted[:80]!r}", f"there are {ids}", subject=wanted[:80])
@@ -42,6 +42,6 @@ def of_subagents(agent: str, found: Iterable[Line], wanted: str) -> list[Line]:
     return [line for line in lines if _parent(line) in chosen or getattr(line.event, "call_id", None) in chosen]
 
 
-def _parent(line: Line) -> str | None:
+def _parent(line: EventLine) -> str | None:
     parent: str | None = getattr(line.event, "parent", None)
     return parent

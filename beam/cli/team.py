@@ -34,9 +34,9 @@ def list_(call: Context, claude_home: list[str] | None = _HOME, as_json: bool = 
 
     lines = TeamsHere(call.environ, claude_homes=claude_home or ()).teams()
     if as_json:
-        _json(lines)
+        _print_json(lines)
     elif lines:
-        render.teams(lines)
+        render.print_teams(lines)
     else:
         call.note("there are no teams; Claude Code makes them with CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1")
 
@@ -49,7 +49,7 @@ def show(call: Context, team: str = _TEAM, claude_home: list[str] | None = _HOME
 
     found = TeamsHere(call.environ, claude_homes=claude_home or ()).show(team)
     if as_json:
-        _json([found])
+        _print_json([found])
     else:
         render.print_team(found)
 
@@ -62,9 +62,9 @@ def tasks(call: Context, team: str = _TEAM, claude_home: list[str] | None = _HOM
 
     lines = TeamsHere(call.environ, claude_homes=claude_home or ()).tasks(team)
     if as_json:
-        _json(lines)
+        _print_json(lines)
     elif lines:
-        render.tasks(lines)
+        render.print_tasks(lines)
     else:
         call.note(f"{team} has no tasks")
 
@@ -83,9 +83,9 @@ def mail(
 
     lines = TeamsHere(call.environ, claude_homes=claude_home or ()).mail(team, by_thread=thread)
     if as_json:
-        _json(lines)
+        _print_json(lines)
     elif lines:
-        render.mail(lines, by_thread=thread)
+        render.print_mail(lines, by_thread=thread)
     else:
         call.note(f"{team} has no mail on record")
 
@@ -107,7 +107,7 @@ def send(
     whole = sys.stdin.read() if list(text) == ["-"] else " ".join(text)
     posted = _actions(call, team, claude_home).send(member, whole, sender=sender or "human")
     if as_json:
-        _json([posted])
+        _print_json([posted])
     else:
         write_line(f"{posted.mail_id} lies in {posted.to}'s inbox, from {posted.sender} (not authenticated)")
 
@@ -147,11 +147,11 @@ def task(
             for other in after or ():
                 changed = actions.block_task(what, other)
     if as_json:
-        _json([changed])
+        _print_json([changed])
     else:
         from beam.cli.render import team as render
 
-        write_line(render.changed(changed))
+        write_line(render.task_line(changed))
 
 
 @app.verb()
@@ -166,7 +166,7 @@ def shutdown(
     """Ask a member, or all members but the lead, to end. Each member decides for itself; nothing is killed."""
     posted = _actions(call, team, claude_home).shut_down(member or "", reason=reason)
     if as_json:
-        _json(posted)
+        _print_json(posted)
     elif posted:
         write_line(f"asked: {', '.join(one.to for one in posted)}")
     else:
@@ -189,7 +189,7 @@ def approve(
     """
     posted = _actions(call, team, claude_home).approve(member, request, deny=deny)
     if as_json:
-        _json([posted])
+        _print_json([posted])
     else:
         write_line(f"{'denied' if deny is not None else 'allowed'}: {request} of {posted.to}")
 
@@ -234,7 +234,7 @@ def join(
     joining = Joining(
         agent=call.beam.agent(agent).agent,
         name=name or agent.replace("@", "-"),
-        access=None if access == "own" else prompt.access(access),
+        access=None if access == "own" else prompt.parse_access(access),
         takes_tasks=take,
         leads=lead,
         idle_s=durations.parse(idle) if idle is not None else None,
@@ -260,7 +260,7 @@ def hook(
     if not install and not uninstall:
         from beam import team_hook
 
-        team_hook.main(_bytes(call))
+        team_hook.main(_environ_bytes(call))
         if veto is not None:
             write(sys.stderr, veto + "\n")
         return 0 if veto is None else 2
@@ -285,7 +285,7 @@ def _actions(call: Context, team: str, claude_home: Sequence[str] | None) -> Tea
     return TeamActions(call.environ, team, claude_homes=claude_home or ())
 
 
-def _bytes(call: Context) -> dict[bytes, bytes]:
+def _environ_bytes(call: Context) -> dict[bytes, bytes]:
     """Return the environment as bytes, which the hook needs. An invalid configuration is ignored, because it is not a
     reason for a veto."""
     try:
@@ -295,6 +295,6 @@ def _bytes(call: Context) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
 
 
-def _json(values: Sequence[msgspec.Struct]) -> None:
+def _print_json(values: Sequence[msgspec.Struct]) -> None:
     for value in values:
         write_json(value)

@@ -48,25 +48,25 @@ def wait(
         if message or as_events:
             what = "ids of messages" if message else "--events"
             raise UsageError(f"{what} and --until don't go together", "beam wait --agent A --until idle")
-        return _states(call, agent, until, only_first=first, seconds=seconds, as_json=as_json)
+        return _wait_for_states(call, agent, until, only_first=first, seconds=seconds, as_json=as_json)
     if not message:
         raise UsageError("there is no message to wait for", "beam wait ID, or beam wait --agent A --until idle")
     if len(message) == 1:
-        return _message(call, message[0], seconds, as_json=as_json, as_events=as_events)
-    return _messages(call, message, seconds, only_first=first, as_json=as_json, as_events=as_events)
+        return _wait_for_message(call, message[0], seconds, as_json=as_json, as_events=as_events)
+    return _wait_for_messages(call, message, seconds, only_first=first, as_json=as_json, as_events=as_events)
 
 
-def _message(call: Context, message: str, seconds: float | None, *, as_json: bool, as_events: bool) -> int:
+def _wait_for_message(call: Context, message: str, seconds: float | None, *, as_json: bool, as_events: bool) -> int:
     printer = Printer(as_json=as_json, as_events=as_events, call=call)
     try:
         with printer.waiting(message, call.beam.progress(message)):
             outcome = call.beam.wait(message, timeout=seconds, seen=printer.event)
     except KeyboardInterrupt:
-        _stopped(f"{message} continues", f"beam wait {message}")
+        _raise_stopped(f"{message} continues", f"beam wait {message}")
     return printer.outcome(outcome)
 
 
-def _messages(
+def _wait_for_messages(
     call: Context, messages: list[str], seconds: float | None, *, only_first: bool, as_json: bool, as_events: bool
 ) -> int:
     codes: dict[str, int] = {}
@@ -88,12 +88,12 @@ def _messages(
     try:
         call.beam.wait_several(messages, only_first=only_first, timeout=seconds, seen=seen, ended=ended)
     except KeyboardInterrupt:
-        _stopped("the messages continue", "beam wait ID")
+        _raise_stopped("the messages continue", "beam wait ID")
     in_order = (code for asked in messages for whole, code in codes.items() if whole.endswith(asked))
     return next((code for code in in_order if code), 0)
 
 
-def _states(
+def _wait_for_states(
     call: Context, agents: list[str], until: str | None, *, only_first: bool, seconds: float | None, as_json: bool
 ) -> int:
     match until:
@@ -108,7 +108,7 @@ def _states(
     try:
         found = call.beam.wait_until(agents, until, only_first=only_first, timeout=seconds)
     except KeyboardInterrupt:
-        _stopped("the agents continue", "beam status")
+        _raise_stopped("the agents continue", "beam status")
     codes = []
     for name, outcome in found.items():
         if outcome is not None:
@@ -120,5 +120,5 @@ def _states(
     return next((code for code in codes if code), 0)
 
 
-def _stopped(what: str, hint: str) -> NoReturn:
+def _raise_stopped(what: str, hint: str) -> NoReturn:
     raise SignalledError(2, message=f"stopped waiting; {what}", hint=hint) from None

@@ -18,14 +18,14 @@ from msgspec import Struct
 from beam.base import durations, typed_values
 from beam.base.errors import UsageError
 from beam.config.screen import check_patterns
-from beam.config.source import Source, mapping, nearest, nearest_alone
+from beam.config.source import Source, as_mapping, nearest_hint, nearest_or_all_hint
 from beam.model.message import base_of
 from beam.model.rule_lists import RuleLists
 from beam.model.screen_profile import Dialog, Profile
 from beam.model.settings import DURATIONS, ENVELOPES, AgentSettings
 
 Fields = Mapping[str, object]
-ENV = "env."  # comes before a variable's name, in place of a key
+ENV_PREFIX = "env."  # begins the key that sets one variable of the field `env`
 
 
 _MAY_BE_ZERO = frozenset(
@@ -54,14 +54,14 @@ def settings_from_text(given: Mapping[str, str], source: Source) -> dict[str, ob
 
     Raises ConfigError; for an unknown key it suggests the most similar key.
     """
-    types = _types(AgentSettings)
+    types = _field_types(AgentSettings)
     fields: dict[str, object] = {}
     env: dict[str, str] = {}
     for key, text in given.items():
-        if key.startswith(ENV):
-            env[key.removeprefix(ENV)] = text
+        if key.startswith(ENV_PREFIX):
+            env[key.removeprefix(ENV_PREFIX)] = text
         elif key not in types:
-            raise source.error((key,), "unknown key", nearest(key, types))
+            raise source.error((key,), "unknown key", nearest_or_all_hint(key, types))
         else:
             fields[key] = setting_from_text(key, text, (key,), source)
     return fields | (settings_fields({"env": env}, (), source) if env else {})
@@ -77,15 +77,15 @@ def setting_from_text(name: str, text: str, at: tuple[str, ...], source: Source)
             value = shlex.split(text)
         except ValueError as error:
             raise source.error(at, f"{text!r} is no command line: {error}", "close the quotation") from error
-    elif _types(AgentSettings)[name] is bool:
-        value = _SWITCHES.get(text.strip().lower(), text)
-    return _checked(name, value, _types(AgentSettings)[name], at, source, strict=False)
+    elif _field_types(AgentSettings)[name] is bool:
+        value = _BOOLEAN_WORDS.get(text.strip().lower(), text)
+    return _check_value(name, value, _field_types(AgentSettings)[name], at, source, strict=False)
 
 
-_SWITCHES = {"yes": "true", "on": "true", "no": "false", "off": "false"}  # beside those that msgspec knows
+_BOOLEAN_WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false"}  # besides the words that msgspec knows
 
 
-_OWNERS = {
+_ADAPTER_OF_FIELD = {
     **dict.fromkeys(("command", "format", "reply_path", "session_path", "cost_path"), "command"),
     "protocol": "acp",
     "script": "scripted",
@@ -98,7 +98,9 @@ def adapter_of(name: str, fields: Fields, adapters: Collection[str]) -> str:
     """Return the adapter that these fields name or imply; "" if they neither name nor imply one."""
     if fields.get("adapter"):
         return str(fields["adapter"])
-    implied = next((_OWNERS[key] for key in ("protocol", "command", "script", "mailbox") if fields.get(key)), "")
+    implied = next(
+        (_ADAPTER_OF_FIELD[key] for key in ("protocol", "command", "script", "mailbox") if fields.get(key)), ""
+    )
     base = base_of(name)
     return implied or (base if base in adapters else "")
 
@@ -109,14 +111,15 @@ def check_adapter(name: str, fields: Fields, at: tuple[str, ...], *, source: Sou
     check_adapter_exists(fields, at, source, adapters)
     adapter = adapter_of(name, fields, adapters)
     for key in fields:
-        owner = adapter if (key, adapter) == ("command", "acp") else _OWNERS.get(key)
+        owner = adapter if (key, adapter) == ("command", "acp") else _ADAPTER_OF_FIELD.get(key)
         if owner and adapter and owner != adapter and fields[key] not in (False, (), None):
             raise source.error(
                 (*at, key), f"only `{owner}` agents have this, and {name} is `{adapter}`", "leave one out"
             )
 
 
-_OF_THE_AGENT = (
+# Fields that decide what runs, so a session can't set them.
+_AGENT_ONLY_FIELDS = (
     "adapter",
     "command",
     "protocol",
@@ -124,12 +127,12 @@ _OF_THE_AGENT = (
     "runner",
     "script",
     "mailbox",
-)  # what runs is the agent's own
+)
 
 
 def check_session(name: str, fields: Fields, at: tuple[str, ...], source: Source) -> None:
     """Raise ConfigError for settings of a session (`claude@review`, say) that only its agent can have."""
-    for key in _OF_THE_AGENT if "@" in name else ():
+    for key in _AGENT_ONLY_FIELDS if "@" in name else ():
         if fields.get(key):
             raise source.error(
                 (*at, key), f"{name} is a session and runs what its agent runs", f"set it for {base_of(name)}"
@@ -139,26 +142,28 @@ def check_session(name: str, fields: Fields, at: tuple[str, ...], source: Source
 def check_adapter_exists(fields: Fields, at: tuple[str, ...], source: Source, adapters: Collection[str]) -> None:
     adapter = fields.get("adapter")
     if adapter and adapter not in adapters:
-        raise source.error((*at, "adapter"), f"there is no adapter {adapter!r}", nearest(str(adapter), adapters))
+        raise source.error(
+            (*at, "adapter"), f"there is no adapter {adapter!r}", nearest_or_all_hint(str(adapter), adapters)
+        )
 
 
 def fields_of(given: object, kind: type[Struct], at: tuple[str, ...], source: Source) -> dict[str, object]:
-    types = _types(kind)
+    types = _field_types(kind)
     fields: dict[str, object] = {}
-    for key, value in mapping(given, at, source).items():
+    for key, value in as_mapping(given, at, source).items():
         if key not in types:
-            raise source.error((*at, key), "unknown key", nearest(key, types))
+            raise source.error((*at, key), "unknown key", nearest_or_all_hint(key, types))
         if value is not None:
-            fields[key] = _checked(key, value, types[key], (*at, key), source)
+            fields[key] = _check_value(key, value, types[key], (*at, key), source)
     return fields
 
 
 @functools.cache
-def _types(kind: type[Struct]) -> dict[str, object]:
+def _field_types(kind: type[Struct]) -> dict[str, object]:
     return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 
-def _checked(
+def _check_value(
     key: str, value: object, type_: Any, at: tuple[str, ...], source: Source, *, strict: bool = True
 ) -> object:
     """Return the value of the field `key`, checked and converted to the type. Unless `strict`, a text may stand for a
@@ -169,16 +174,16 @@ def _checked(
         except UsageError as error:
             raise source.error(at, error.message, error.hint) from error
     if type_ is RuleLists:
-        for word in mapping(value, at, source):
+        for word in as_mapping(value, at, source):
             if word not in RuleLists.__struct_fields__:
-                raise source.error((*at, word), "unknown key", nearest(word, RuleLists.__struct_fields__))
+                raise source.error((*at, word), "unknown key", nearest_or_all_hint(word, RuleLists.__struct_fields__))
     choices = _choices(type_)
     if choices and value not in choices:
-        raise source.error(at, f"{value!r} is not one of {', '.join(choices)}", nearest_alone(str(value), choices))
+        raise source.error(at, f"{value!r} is not one of {', '.join(choices)}", nearest_hint(str(value), choices))
     try:
         checked: object = typed_values.convert(value, type_, strict=strict)
     except msgspec.ValidationError as error:
-        expected = _in_words(error)
+        expected = _describe_error(error)
         if not strict:
             raise source.error(at, expected.replace("got text", f"got {value!r}")) from error
         raise source.error(at, expected, _type_hint(key, value)) from error
@@ -207,7 +212,8 @@ def _checked(
     return checked
 
 
-_GIVES_A_SHELL = ("ssh", "su", "sh", "bash", "dash", "zsh", "fish")  # of the words after it, one string is made
+# Programs that join the words after them into one string for a shell.
+_SHELL_PROGRAMS = ("ssh", "su", "sh", "bash", "dash", "zsh", "fish")
 
 
 def _check_runner(words: tuple[str, ...], at: tuple[str, ...], source: Source) -> None:
@@ -215,15 +221,15 @@ def _check_runner(words: tuple[str, ...], at: tuple[str, ...], source: Source) -
     if words and not words[0]:
         raise source.error(at, "names no program", "write it like [docker, exec, -i, box]")
     program = words[0].rpartition("/")[2] if words else ""
-    if program in _GIVES_A_SHELL and not any("{command}" in word for word in words):
+    if program in _SHELL_PROGRAMS and not any("{command}" in word for word in words):
         hint = f"write '{{command}}' where the agent's command line belongs, as in [{program}, …, '{{command}}']"
         raise source.error(at, f"{program} gives its words to a shell, which would read a prompt as code", hint)
 
 
 def _check_rules(lists: RuleLists, at: tuple[str, ...], source: Source) -> None:
-    from beam.rules.rule import ORDER, parse
+    from beam.rules.rule import BEHAVIOR_ORDER, parse
 
-    for word in ORDER:
+    for word in BEHAVIOR_ORDER:
         for number, text in enumerate(getattr(lists, word)):
             try:
                 parse(text, word)
@@ -238,13 +244,15 @@ def _choices(type_: object) -> tuple[str, ...]:
     return ()
 
 
-def _in_words(error: msgspec.ValidationError) -> str:
+def _describe_error(error: msgspec.ValidationError) -> str:
     text = str(error).replace(" | null", "").partition(" - at ")[0]
-    text = re.sub("`([^`]*)`", lambda found: " or ".join(_words_of(type_) for type_ in found[1].split(" | ")), text)
+    text = re.sub(
+        "`([^`]*)`", lambda found: " or ".join(_describe_type(type_) for type_ in found[1].split(" | ")), text
+    )
     return text[:1].lower() + text[1:]
 
 
-def _words_of(type_: str) -> str:
+def _describe_type(type_: str) -> str:
     return _TYPES_IN_WORDS.get(type_, f"`{type_}`")
 
 
@@ -282,7 +290,7 @@ def _refuse_nul(value: object, at: tuple[str, ...], source: Source) -> None:
 def screen_fields(given: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
     """Return the checked fields of a screen profile. Each pattern must compile and must not take long to match. Raises
     ConfigError."""
-    values = dict(mapping(given, at, source))
+    values = dict(as_mapping(given, at, source))
     given_dialogs = values.pop("dialogs", None)
     if "name" in values:
         raise source.error((*at, "name"), "a screen's name can't be set", "leave it out")

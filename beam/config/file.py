@@ -24,7 +24,7 @@ from beam.config.fields import (
     settings_fields,
 )
 from beam.config.parsed import ParsedFiles
-from beam.config.source import Source, mapping, nearest
+from beam.config.source import Source, as_mapping, nearest_or_all_hint
 from beam.model.limits import Limits
 from beam.model.message import NAME, NAME_RULE, PLAIN
 from beam.model.policy import Policy
@@ -59,11 +59,11 @@ def read(path: Path, *, adapters: Collection[str], parsed: ParsedFiles | None = 
 
     Raises ConfigError for an invalid setting or invalid YAML, DiskError if the file can't be read.
     """
-    data = _settled(path)
+    data = _read_settled(path)
     return None if data is None else parse(data, path, adapters=adapters, parsed=parsed)
 
 
-def _settled(path: Path) -> bytes | None:
+def _read_settled(path: Path) -> bytes | None:
     """Return the bytes of the file; None if there is no file. If the file was emptied a moment ago, wait, because most
     programs empty a file before they write it.
 
@@ -106,10 +106,10 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str], parsed: ParsedF
     """Return the settings in the bytes of a YAML file. Raises ConfigError."""
     values, lines = (parsed or ParsedFiles()).parse(data, path)
     source = Source(str(path), lines)
-    top = mapping(values, (), source)
+    top = as_mapping(values, (), source)
     for key in top:
         if key not in _SECTIONS:
-            raise source.error((key,), "unknown key", nearest(key, _KEYS))
+            raise source.error((key,), "unknown key", nearest_or_all_hint(key, _KEYS))
     written = {key: _SECTIONS[key](given, source, adapters) for key, given in top.items() if given is not None}
     return ConfigFile(path=path, **written)  # type: ignore[arg-type]
 
@@ -119,7 +119,7 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str], parsed: ParsedF
 
 def _agents(given: object, source: Source, adapters: Collection[str]) -> dict[str, Fields]:
     agents: dict[str, Fields] = {}
-    for name, settings in mapping(given, ("agents",), source).items():
+    for name, settings in as_mapping(given, ("agents",), source).items():
         if not NAME.match(name):
             raise source.error(("agents", name), "not an agent's name", NAME_RULE)
         agents[name] = settings_fields(settings, ("agents", name), source)
@@ -143,19 +143,19 @@ def _policy(given: object, source: Source, adapters: Collection[str]) -> Fields:
 
 
 def _notify(given: object, source: Source, adapters: Collection[str]) -> tuple[NotifyTarget, ...]:
-    from beam.config.notify import targets
+    from beam.config.notify import parse_targets
 
-    return targets(given, source)
+    return parse_targets(given, source)
 
 
 def _env_profiles(given: object, source: Source, adapters: Collection[str]) -> dict[str, Mapping[str, str]]:
     """Return the variables of each environment profile, by its name. They are checked like `env` of an agent."""
     profiles: dict[str, Mapping[str, str]] = {}
-    for name, variables in mapping(given, (ENV_PROFILES,), source).items():
+    for name, variables in as_mapping(given, (ENV_PROFILES,), source).items():
         if not PLAIN.match(name):
             raise source.error((ENV_PROFILES, name), "not a profile's name", "write it like work, or ci-2")
         at = (ENV_PROFILES, name)
-        checked = settings_fields({"env": mapping(variables, at, source)}, at, source)["env"]
+        checked = settings_fields({"env": as_mapping(variables, at, source)}, at, source)["env"]
         profiles[name] = checked  # type: ignore[assignment]
     return profiles
 
@@ -167,7 +167,7 @@ def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:
 
     values, lines = parse_yaml(data, path)
     source = Source(str(path), lines)
-    given = mapping(values, (), source).get("state_dir")
+    given = as_mapping(values, (), source).get("state_dir")
     folder = None if given is None else _state_dir(given, source, ())
     if folder is None:
         return None
@@ -181,17 +181,17 @@ def _state_dir(given: object, source: Source, adapters: Collection[str]) -> str:
 
 
 def _disabled(given: object, source: Source, adapters: Collection[str]) -> tuple[str, ...]:
-    return disabled(given, ("disable",), source, adapters)
+    return disabled_adapters(given, ("disable",), source, adapters)
 
 
-def disabled(given: object, at: tuple[str, ...], source: Source, adapters: Collection[str]) -> tuple[str, ...]:
+def disabled_adapters(given: object, at: tuple[str, ...], source: Source, adapters: Collection[str]) -> tuple[str, ...]:
     """Return the names of the adapters that are disabled. Raises ConfigError if a name is not the name of an
     adapter."""
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
         raise source.error(at, "expected a list of adapters", "write it like [gemini, codex]")
     for name in given:
         if name not in adapters:
-            raise source.error(at, f"there is no adapter {name[:80]!r}", nearest(name, adapters))
+            raise source.error(at, f"there is no adapter {name[:80]!r}", nearest_or_all_hint(name, adapters))
     return tuple(given)
 
 

@@ -11,7 +11,7 @@ from beam.model.settings import AgentSettings
 _BOUNDS = ("budget_usd", "max_turns", "retries")
 
 
-def at_most(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
+def limit_to_agent(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
     """Return a session's settings, limited to the access, the allowing rules and the budgets of its agent.
 
     An agent without a configured access counts as `read`. A budget that the agent does not have is not limited.
@@ -28,6 +28,6 @@ def at_most(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
     return msgspec.structs.replace(own, **narrowed) if narrowed else own
 
 
-def narrowing(lists: RuleLists) -> RuleLists:
+def without_allowing(lists: RuleLists) -> RuleLists:
     """Return the rules that deny or ask, without the rules that allow."""
     return msgspec.structs.replace(lists, allow=())

@@ -7,48 +7,52 @@ import re
 from urllib.parse import urlsplit
 
 from beam.config.fields import fields_of
-from beam.config.source import Source, mapping, nearest
+from beam.config.source import Source, as_mapping, nearest_or_all_hint
 from beam.model.message import NAME, NAME_RULE
-from beam.model.notification import OCCASIONS, FromPlace, NotifyTarget
+from beam.model.notification import OCCASIONS, NotifyTarget, ValueReference
 
-_MOST = 20
+_MOST_TARGETS = 20
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_PLACES = ("webhook", "secret", "token")
-_ENTRY = "like {command: [notify-send, beam], on: [ask, failed]}"
+_PLACE_KEYS = ("webhook", "secret", "token")
+_ENTRY_EXAMPLE = "like {command: [notify-send, beam], on: [ask, failed]}"
 
 
-def targets(given: object, source: Source) -> tuple[NotifyTarget, ...]:
+def parse_targets(given: object, source: Source) -> tuple[NotifyTarget, ...]:
     """Return the checked targets in the value of `notify:`. Raises ConfigError."""
     if given is None:
         return ()
     if not isinstance(given, list):
-        raise source.error(("notify",), "expected a list", f"each entry {_ENTRY}")
-    if len(given) > _MOST:
-        raise source.error(("notify",), f"more than {_MOST} entries", "one entry can have several occasions")
-    return tuple(_target(item, ("notify", str(number)), source) for number, item in enumerate(given))
+        raise source.error(("notify",), "expected a list", f"each entry {_ENTRY_EXAMPLE}")
+    if len(given) > _MOST_TARGETS:
+        raise source.error(("notify",), f"more than {_MOST_TARGETS} entries", "one entry can have several occasions")
+    return tuple(_parse_target(item, ("notify", str(number)), source) for number, item in enumerate(given))
 
 
-def _target(item: object, at: tuple[str, ...], source: Source) -> NotifyTarget:
-    values = dict(mapping(item, at, source))
+def _parse_target(item: object, at: tuple[str, ...], source: Source) -> NotifyTarget:
+    values = dict(as_mapping(item, at, source))
     occasions = values.pop("on", None)
     if not isinstance(occasions, list) or not occasions:
         raise source.error(at, "says no occasion", f"write on: [{', '.join(OCCASIONS)}], or some of these")
     for occasion in occasions:
         if occasion not in OCCASIONS:
-            raise source.error((*at, "on"), f"{str(occasion)[:60]!r} is no occasion", nearest(str(occasion), OCCASIONS))
-    for key in _PLACES:
+            raise source.error(
+                (*at, "on"), f"{str(occasion)[:60]!r} is no occasion", nearest_or_all_hint(str(occasion), OCCASIONS)
+            )
+    for key in _PLACE_KEYS:
         if isinstance(values.get(key), dict):
-            values[key] = _place(values[key], (*at, key), source)
+            values[key] = _parse_place(values[key], (*at, key), source)
         elif values.get(key) is not None and key != "webhook":
             hint = f"write {key}: {{env: NAME}} or {key}: {{file: ~/.config/beam/{key}}}"
             raise source.error((*at, key), "is never written into a configuration", hint)
-    places = {key: values.pop(key) for key in _PLACES if isinstance(values.get(key), FromPlace)}
+    places = {key: values.pop(key) for key in _PLACE_KEYS if isinstance(values.get(key), ValueReference)}
     found = {**fields_of(values, NotifyTarget, at, source), **places}
     target = NotifyTarget(on=tuple(dict.fromkeys(occasions)), **found)  # type: ignore[arg-type]
     if bool(target.command) == bool(target.webhook):
-        raise source.error(at, "needs either `command` or `webhook`", f"{_ENTRY}, or {{webhook: https://…, on: […]}}")
+        raise source.error(
+            at, "needs either `command` or `webhook`", f"{_ENTRY_EXAMPLE}, or {{webhook: https://…, on: […]}}"
+        )
     if target.command and not target.command[0]:
-        raise source.error((*at, "command"), "names no program", _ENTRY)
+        raise source.error((*at, "command"), "names no program", _ENTRY_EXAMPLE)
     if target.command and any(key in found for key in ("secret", "token", "body")):
         raise source.error(at, "only a webhook has `secret`, `token` and `body`", "leave them out")
     for name in target.agents:
@@ -61,9 +65,9 @@ def _target(item: object, at: tuple[str, ...], source: Source) -> NotifyTarget:
     return target
 
 
-def _place(given: object, at: tuple[str, ...], source: Source) -> FromPlace:
-    fields = fields_of(given, FromPlace, at, source)
-    place = FromPlace(**fields)  # type: ignore[arg-type]
+def _parse_place(given: object, at: tuple[str, ...], source: Source) -> ValueReference:
+    fields = fields_of(given, ValueReference, at, source)
+    place = ValueReference(**fields)  # type: ignore[arg-type]
     if (place.env is None) == (place.file is None):
         raise source.error(at, "needs either `env` or `file`", "write {env: NAME} or {file: ~/.config/beam/secret}")
     if place.env is not None and not _VARIABLE.match(place.env):

@@ -22,22 +22,22 @@ from beam.base.errors import BeamError
 from beam.base.version import __version__
 
 PARSED_JSON = "parsed.json"
-_FORM = f"1 {__version__}"  # of what is remembered: another beam may read YAML in another way
+_FORMAT = f"1 {__version__}"  # of the cache; another version of beam may read YAML in another way
 _MOST_BYTES = 1 << 20
 
-Lines = dict[tuple[str, ...], int]
+KeyLines = dict[tuple[str, ...], int]
 
 
-class _Parsed(Struct, frozen=True):
+class _ParsedFile(Struct, frozen=True):
     """The content of one file as plain values, and the line of each key."""
 
     values: Any
     lines: list[tuple[tuple[str, ...], int]]
 
 
-class _Remembered(Struct, frozen=True):
+class _CacheFile(Struct, frozen=True):
     v: str
-    files: dict[str, _Parsed]  # by the SHA-256 of their bytes, hex
+    files: dict[str, _ParsedFile]  # by the SHA-256 of their bytes, hex
 
 
 class ParsedFiles:
@@ -47,9 +47,9 @@ class ParsedFiles:
     def __init__(self, root: Path | None = None) -> None:
         self._path = None if root is None else root / PARSED_JSON
         self._before = self._load()
-        self._now: dict[str, _Parsed] = {}
+        self._now: dict[str, _ParsedFile] = {}
 
-    def parse(self, data: bytes, path: Path) -> tuple[object, Lines]:
+    def parse(self, data: bytes, path: Path) -> tuple[object, KeyLines]:
         """Return the content of a YAML file as plain values, and the line of each key. Raises ConfigError."""
         key = sha256(data).hexdigest()
         found = self._before.get(key)
@@ -57,7 +57,7 @@ class ParsedFiles:
             from beam.config.yaml_lines import parse_yaml
 
             values, lines = parse_yaml(data, path)
-            found = _Parsed(values, list(lines.items()))
+            found = _ParsedFile(values, list(lines.items()))
         self._now[key] = found
         return found.values, dict(found.lines)
 
@@ -66,8 +66,8 @@ class ParsedFiles:
         exists."""
         if self._path is None or self._now.keys() == self._before.keys() or not self._path.parent.is_dir():
             return
-        kept = {key: each for key, each in self._now.items() if key in self._before or _may_be_kept(each)}
-        data = msgspec.json.encode(_Remembered(_FORM, kept))
+        kept = {key: each for key, each in self._now.items() if key in self._before or _may_be_cached(each)}
+        data = msgspec.json.encode(_CacheFile(_FORMAT, kept))
         if kept.keys() == self._before.keys() or len(data) > _MOST_BYTES:
             return
         from threading import get_ident
@@ -81,17 +81,17 @@ class ParsedFiles:
                 os.close(handle)
             temporary.rename(self._path)
 
-    def _load(self) -> dict[str, _Parsed]:
+    def _load(self) -> dict[str, _ParsedFile]:
         if self._path is None:
             return {}
         try:
-            found = typed_values.decode(files.read(self._path, _MOST_BYTES), _Remembered)
+            found = typed_values.decode(files.read(self._path, _MOST_BYTES), _CacheFile)
         except (OSError, BeamError, ValueError, RecursionError):
             return {}
-        return found.files if found.v == _FORM else {}
+        return found.files if found.v == _FORMAT else {}
 
 
-def _may_be_kept(parsed: _Parsed) -> bool:
+def _may_be_cached(parsed: _ParsedFile) -> bool:
     """Return whether the values may be cached. JSON must reproduce them exactly (it does not for dates and infinities),
     and none may be a secret or the value of an environment variable."""
     from beam.secrets.redact import redact

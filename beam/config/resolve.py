@@ -21,10 +21,10 @@ from beam.base.stamp import Stamp, stamp_of
 from beam.config import file
 from beam.config.fields import Fields, adapter_of, check_adapter, check_session, setting_from_text, settings_fields
 from beam.config.file import ConfigFile
-from beam.config.narrow import at_most, narrowing
+from beam.config.narrow import limit_to_agent, without_allowing
 from beam.config.parsed import ParsedFiles
 from beam.config.source import Source
-from beam.config.source import nearest as nearest_profile
+from beam.config.source import nearest_or_all_hint as nearest_profile
 from beam.model.limits import Limits
 from beam.model.message import NAME, base_of, check_name
 from beam.model.policy import Policy
@@ -36,13 +36,13 @@ from beam.root.user_dirs import config_dir, user_home
 BEAM_YAML = "beam.yaml"
 USER_CONFIG_NAME = "config.yaml"
 AGENT_JSON = "agent.json"
-AGENT_JSON_VERSION = 1  # one without a number is of an earlier beam, and has the same keys
+AGENT_JSON_VERSION = 1  # a file without a version is from an earlier beam, and has the same keys
 USER_CONFIG = "user config"
 BUILT_IN = "built in"
 DEFAULT = "default"
 SCENARIO = "the scenario"  # of `beam run`: its own settings win over every file, for the run alone
 
-DISABLE = "BEAM_DISABLE"  # names of adapters, with commas between them
+DISABLE_VARIABLE = "BEAM_DISABLE"  # a variable with the names of adapters, separated by commas
 
 # BEAM_* variables that set a field of every agent, over any file.
 VARIABLES = {
@@ -72,7 +72,7 @@ class WrittenRules(Struct, frozen=True):
     is_general: bool = False
 
 
-class Resolved(Struct, frozen=True, kw_only=True):
+class ResolvedAgent(Struct, frozen=True, kw_only=True):
     """An agent with all its settings. `agent` is the agent that a session belongs to; for an agent, it is its own name.
 
     `origin` maps each field (and `env.NAME`) to its source: a BEAM_* variable, agent.json, beam.yaml, user config or
@@ -105,13 +105,13 @@ class _Layers(Struct, frozen=True):
         return [origin for origin, _ in self.layers]
 
 
-class _Known(Struct, frozen=True):
+class _CachedAgent(Struct, frozen=True):
     """A resolved agent, and the bytes of each agent.json that it was resolved from (None: there was no such file)."""
 
-    resolved: Resolved
+    resolved: ResolvedAgent
     files: tuple[tuple[Path, bytes | None], ...]
 
-    def still_stands(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Return whether the files still have the same bytes. Raises ConfigError, DiskError if they can't be read."""
         return all(file.read_bytes(path) == data for path, data in self.files)
 
@@ -128,17 +128,19 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
     limits: Limits
     policy: Policy
     limits_origin: Mapping[str, str]
-    disabled: Mapping[str, str]  # adapter -> who switched it off
+    disabled: Mapping[str, str]  # adapter -> the source that disables it
     allow_fs: tuple[str, ...]
     files: tuple[tuple[str, ConfigFile], ...]  # (origin, file), the weakest first
     variables: Mapping[str, object]  # BEAM_* name -> checked value
-    stamps: tuple[Stamp, ...]  # of the files, from before they were read; whoever lives long compares them
+    stamps: tuple[Stamp, ...]  # of the files, taken before they were read; a long-lived process compares them
 
     def names(self) -> list[str]:
         """Return the names of all agents that a file or a command declared, sorted. An adapter whose name nobody
         declared as an agent is left out."""
         declared = {name for _, file in self.files for name in file.agents}
-        return sorted(declared.union(name for name in self.home.agents() if _agent_json(self.home, name).is_file()))
+        return sorted(
+            declared.union(name for name in self.home.agents() if _agent_json_path(self.home, name).is_file())
+        )
 
     def with_scenario(self, path: Path, agents: Mapping[str, Fields]) -> Config:
         """Return this configuration with the settings of a scenario's agents added. They take precedence over every
@@ -151,31 +153,31 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         settings."""
         return {name: self.resolve(name).settings for name in self.names()}
 
-    def resolve(self, name: str) -> Resolved:
+    def resolve(self, name: str) -> ResolvedAgent:
         """Return the agent of that name. The name of an adapter is an agent that needs no configuration.
 
         Raises NotFoundError, which suggests the most similar name. Raises ConfigError for an invalid agent.json or an
         agent without an adapter.
         """
-        known = self._known.get(name)
-        if known is not None and known.still_stands():
+        known = self._cached_agents.get(name)
+        if known is not None and known.is_unchanged():
             return known.resolved
-        files = {each: self._agent_file(each) for each in _written_for(name)}
+        files = {each: self._agent_file(each) for each in _agent_json_names(name)}
         resolved = self._resolve(name, files)
-        self._known[name] = _Known(resolved, tuple(files.values()))
+        self._cached_agents[name] = _CachedAgent(resolved, tuple(files.values()))
         return resolved
 
     @cached_property
-    def _known(self) -> dict[str, _Known]:
+    def _cached_agents(self) -> dict[str, _CachedAgent]:
         """Return the cache of resolved agents, by name. An entry is valid as long as its agent.json files are
         unchanged."""
         return {}
 
     def _agent_file(self, name: str) -> tuple[Path, bytes | None]:
-        path = _agent_json(self.home, name)
+        path = _agent_json_path(self.home, name)
         return path, file.read_bytes(path)
 
-    def _resolve(self, name: str, files: Mapping[str, tuple[Path, bytes | None]]) -> Resolved:
+    def _resolve(self, name: str, files: Mapping[str, tuple[Path, bytes | None]]) -> ResolvedAgent:
         base = base_of(name) if files else name
         declared = self._layers_of(base, files)
         if not declared.declared_in and base not in self.adapters:
@@ -185,14 +187,14 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         layers.sort(key=self._precedence)
         own = self._layers_of(name, files) if name != base else _Layers()
         variables = [(variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items()]
-        fields, origin = _merged([*layers, *own.layers, *variables])
+        fields, origin = _merge([*layers, *own.layers, *variables])
         self._add_profile(fields, origin)
         declared_in = (*declared.declared_in, *own.declared_in)
         declared_by = declared_in[-1] if declared_in else BUILT_IN
         settings = AgentSettings(**self._with_adapter(base, fields, origin, declared_by))  # type: ignore[arg-type]
         if own.layers:
-            settings = at_most(settings, AgentSettings(**_merged([*layers, *variables])[0]))  # type: ignore[arg-type]
-        return Resolved(
+            settings = limit_to_agent(settings, AgentSettings(**_merge([*layers, *variables])[0]))  # type: ignore[arg-type]
+        return ResolvedAgent(
             name=name,
             agent=base,
             settings=settings,
@@ -200,7 +202,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
             declared_in=declared_by,
             base=self.home.project,
             agent_files=(*declared.files, *own.files),
-            own=frozenset(_merged(own.layers)[1]),
+            own=frozenset(_merge(own.layers)[1]),
             rules=(*_rules_in(general, is_general=True), *_rules_in(declared.layers), *_rules_of_session(own.layers)),
         )
 
@@ -222,7 +224,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         self, name: str, fields: dict[str, object], origin: Mapping[str, str], declared_by: str
     ) -> Fields:
         adapter = adapter_of(name, fields, self.adapters)
-        source = Source(self._place_of(name, origin.get("adapter", declared_by)))
+        source = Source(self._path_of_origin(name, origin.get("adapter", declared_by)))
         if not adapter:
             known = list(self.adapters)
             some = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
@@ -231,15 +233,15 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         check_adapter(name, {"adapter": adapter}, (name,), source=source, adapters=self.adapters)
         if adapter in self.disabled:
             who = self.disabled[adapter]
-            hint = f"to use it again, take it out of {who if who == DISABLE else f'`disable:` in your {who}'}"
+            hint = f"to use it again, take it out of {who if who == DISABLE_VARIABLE else f'`disable:` in your {who}'}"
             raise ConfigError(f"{adapter} is switched off by {who}", hint, subject=name, kind="switched_off")
         return {**fields, "adapter": adapter}
 
-    def _place_of(self, name: str, origin: str) -> str:
+    def _path_of_origin(self, name: str, origin: str) -> str:
         """Return the path of the file of this agent that has that origin. If the origin is not a file, return the
         origin itself."""
         if origin == AGENT_JSON:
-            return str(_agent_json(self.home, name))
+            return str(_agent_json_path(self.home, name))
         return next((str(file.path) for who, file in self.files if who == origin), origin)
 
     def _add_profile(self, fields: dict[str, object], origin: dict[str, str]) -> None:
@@ -252,7 +254,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
             names = sorted({each for _, file in self.files for each in file.env_profiles})
             hint = nearest_profile(str(name), names) if names else "write it under `env_profiles:`"
             raise ConfigError(f"there is no environment profile {str(name)[:80]!r}", hint, subject=str(name)[:80])
-        variables, whose = _merged([(who, {"env": values}) for who, values in written])
+        variables, whose = _merge([(who, {"env": values}) for who, values in written])
         own = fields.get("env")
         fields["env"] = {**variables["env"], **(own if isinstance(own, dict) else {})}  # type: ignore[dict-item]
         for key, who in whose.items():
@@ -296,7 +298,7 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
     `remembers`: agents can't write in the root, so the parsed files may be cached there. Raises ConfigError for the
     first part of a file or variable that beam does not understand. Reads no agent.json.
     """
-    paths = _paths(home, environ)
+    paths = _config_paths(home, environ)
     stamps = _stamps(paths)
     parsed = ParsedFiles(home.root if remembers else None)
     read = [(origin, file.read(path, adapters=adapters, parsed=parsed)) for origin, path in paths]
@@ -305,15 +307,15 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
     if any(origin == BEAM_YAML and file.state_dir is not None for origin, file in files):
         hint = f"write it into {config_dir(environ) / USER_CONFIG_NAME}, or set BEAM_STATE"
         raise Source(str(home.config_file)).error(("state_dir",), "only your own configuration can say this", hint)
-    limits, limits_origin = _merged([(origin, file.limits) for origin, file in files])
+    limits, limits_origin = _merge([(origin, file.limits) for origin, file in files])
     return Config(
         home=home,
         adapters=adapters,
         path=next((file.path for origin, file in files if origin == BEAM_YAML), None),
         limits=Limits(**limits),  # type: ignore[arg-type]
-        policy=Policy(**_merged([(origin, file.policy) for origin, file in files])[0]),  # type: ignore[arg-type]
+        policy=Policy(**_merge([(origin, file.policy) for origin, file in files])[0]),  # type: ignore[arg-type]
         limits_origin={**dict.fromkeys(Limits.__struct_fields__, DEFAULT), **limits_origin},
-        disabled=_disabled(files, environ.get(DISABLE, ""), adapters),
+        disabled=_disabled_adapters(files, environ.get(DISABLE_VARIABLE, ""), adapters),
         allow_fs=tuple(dict.fromkeys(kind for _, file in files for kind in file.allow_fs)),
         files=files,
         variables={
@@ -327,25 +329,27 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
 
 def stamps_of(home: RootPaths, environ: Mapping[str, str]) -> tuple[Stamp, ...]:
     """Return the current stamps of the configuration files of this root, to detect later changes."""
-    return _stamps(_paths(home, environ))
+    return _stamps(_config_paths(home, environ))
 
 
 def _stamps(paths: tuple[tuple[str, Path], ...]) -> tuple[Stamp, ...]:
     return tuple(stamp_of(path) for _, path in paths)
 
 
-def _paths(home: RootPaths, environ: Mapping[str, str]) -> tuple[tuple[str, Path], ...]:
+def _config_paths(home: RootPaths, environ: Mapping[str, str]) -> tuple[tuple[str, Path], ...]:
     """Return each origin with the path of its file, in the order of increasing precedence."""
     return (USER_CONFIG, config_dir(environ) / USER_CONFIG_NAME), (BEAM_YAML, home.config_file)
 
 
-def _disabled(files: tuple[tuple[str, ConfigFile], ...], variable: str, adapters: Collection[str]) -> dict[str, str]:
+def _disabled_adapters(
+    files: tuple[tuple[str, ConfigFile], ...], variable: str, adapters: Collection[str]
+) -> dict[str, str]:
     named = [name.strip() for name in variable.split(",") if name.strip()]
-    off = file.disabled(named, (), Source(DISABLE), adapters)
-    return {**{name: origin for origin, each in files for name in each.disable}, **dict.fromkeys(off, DISABLE)}
+    off = file.disabled_adapters(named, (), Source(DISABLE_VARIABLE), adapters)
+    return {**{name: origin for origin, each in files for name in each.disable}, **dict.fromkeys(off, DISABLE_VARIABLE)}
 
 
-def _merged(layers: list[tuple[str, Fields]]) -> tuple[dict[str, object], dict[str, str]]:
+def _merge(layers: list[tuple[str, Fields]]) -> tuple[dict[str, object], dict[str, str]]:
     """Merge the layers: later layers override earlier ones field by field, and variable by variable within `env`. Rules
     of all layers are combined. Return the fields and the origin of each."""
     fields: dict[str, object] = {}
@@ -372,10 +376,10 @@ def _rules_in(layers: list[tuple[str, Fields]], *, is_general: bool = False) -> 
 def _rules_of_session(layers: list[tuple[str, Fields]]) -> list[WrittenRules]:
     """Return the session's own rules that deny or ask. Rules that allow are left out, because they come from its
     agent."""
-    return [structs.replace(each, lists=narrowing(each.lists)) for each in _rules_in(layers)]
+    return [structs.replace(each, lists=without_allowing(each.lists)) for each in _rules_in(layers)]
 
 
-def _written_for(name: str) -> tuple[str, ...]:
+def _agent_json_names(name: str) -> tuple[str, ...]:
     """Return the names whose agent.json matters for this agent: its own and, for a session, also its agent's."""
     if not NAME.match(name):
         return ()
@@ -385,7 +389,7 @@ def _written_for(name: str) -> tuple[str, ...]:
 # -- agent.json --------------------------------------------------------------------------------------------------------
 
 
-def _agent_json(home: RootPaths, name: str) -> Path:
+def _agent_json_path(home: RootPaths, name: str) -> Path:
     return home.agent(name).dir / AGENT_JSON
 
 

@@ -35,13 +35,13 @@ class Source(Struct, frozen=True):
             f"{position}: {'.'.join(keys)}: {what}" if keys else f"{position}: {what}", hint, subject=self.name
         )
 
-    def at(self, line: int, column: int, what: str, hint: str = "") -> ConfigError:
+    def error_at(self, line: int, column: int, what: str, hint: str = "") -> ConfigError:
         """Return an error about the text at that line and column."""
         position = f"{self.name}, line {line}" if self.columns is None else f"{self.name}:{line}:{column}"
         return ConfigError(f"{position}: {what}", hint, subject=self.name)
 
 
-def mapping(value: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
+def as_mapping(value: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -55,12 +55,12 @@ def _kind(value: object) -> str:
     return "a list" if isinstance(value, list) else "a single value"
 
 
-def nearest(word: str, words: Collection[str]) -> str:
+def nearest_or_all_hint(word: str, words: Collection[str]) -> str:
     """Return a hint that suggests the most similar of the words; if none is similar, the hint lists all words."""
-    return nearest_alone(word, words) or f"there are: {', '.join(words)}"
+    return nearest_hint(word, words) or f"there are: {', '.join(words)}"
 
 
-def nearest_alone(word: str, words: Collection[str]) -> str:
+def nearest_hint(word: str, words: Collection[str]) -> str:
     """Return a hint that suggests the most similar of the words; "" if none is similar."""
     closest = near_word(word, words)
     return f"did you mean {closest}?" if closest else ""

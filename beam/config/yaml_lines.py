@@ -20,24 +20,24 @@ _LONGEST_NUMBER = 100  # characters; what YAML takes for a number may be any tex
 
 
 _COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
-_SHOWN = 60  # characters of another's text in an error
+_SHOWN_CHARS = 60  # characters of the file's text that an error shows
 _SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "timestamp"))
 
 
 def parse_yaml(data: bytes, path: Path) -> tuple[object, dict[tuple[str, ...], int]]:
     """Return the value in a YAML file, and the line of each of its keys. Raises ConfigError."""
-    walk, value = _walked(data, Source(str(path)))
+    walk, value = _parse_nodes(data, Source(str(path)))
     return value, walk.lines
 
 
-def parse_placed(data: bytes, name: str) -> tuple[object, Source]:
+def parse_with_source(data: bytes, name: str) -> tuple[object, Source]:
     """Return the value in a YAML file of that name, and a source with the line and column of each key. Raises
     ConfigError."""
-    walk, value = _walked(data, Source(name, columns={}))
+    walk, value = _parse_nodes(data, Source(name, columns={}))
     return value, Source(name, walk.lines, walk.columns)
 
 
-def _walked(data: bytes, source: Source) -> tuple[_Walk, object]:
+def _parse_nodes(data: bytes, source: Source) -> tuple[_Walk, object]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -48,9 +48,9 @@ def _walked(data: bytes, source: Source) -> tuple[_Walk, object]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
-        raise source.at(line, column, "not UTF-8", "save the file as UTF-8") from error
+        raise source.error_at(line, column, "not UTF-8", "save the file as UTF-8") from error
     except yaml.MarkedYAMLError as error:
-        raise _bad_yaml(error, data, source) from error
+        raise _yaml_error(error, data, source) from error
     except (yaml.YAMLError, RecursionError) as error:
         reason = getattr(error, "reason", "nested too deeply")
         raise source.error((), f"not YAML: {reason}") from error
@@ -60,7 +60,7 @@ def _walked(data: bytes, source: Source) -> tuple[_Walk, object]:
     return walk, walk.value(node, ()) if node is not None else None
 
 
-def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, source: Source) -> ConfigError:
+def _yaml_error(error: yaml.MarkedYAMLError, data: bytes, source: Source) -> ConfigError:
     mark = error.problem_mark or error.context_mark
     number = mark.line + 1 if mark else 1
     lines = data.splitlines()
@@ -71,9 +71,9 @@ def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, source: Source) -> Confi
     problem = error.problem or error.context or "not YAML"
     if "another document" in problem:
         problem, hint = "a second document begins here", "keep one, without the line ---"
-    if "nesting depth" in problem:  # PyYAML 6.0.4 refuses what is deep by itself
+    if "nesting depth" in problem:  # PyYAML 6.0.4 refuses deep nesting itself
         problem, hint = "nested too deeply", "settings are small; check that this is the right file"
-    return source.at(number, mark.column + 1 if mark else 1, problem, hint)
+    return source.error_at(number, mark.column + 1 if mark else 1, problem, hint)
 
 
 class _Walk:
@@ -91,7 +91,7 @@ class _Walk:
 
         self.count(node, at)
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
-            raise self.error(node, at, f"beam reads no tag such as {node.tag[:_SHOWN]!r}")
+            raise self.error(node, at, f"beam reads no tag such as {node.tag[:_SHOWN_CHARS]!r}")
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, at)
         if isinstance(node, yaml.SequenceNode):

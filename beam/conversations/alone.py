@@ -12,7 +12,7 @@ from beam.model.events import Event
 from beam.model.message import Message
 from beam.model.outcome import Outcome
 from beam.root.paths import AgentPaths
-from beam.turns.signals import stopping
+from beam.turns.signals import stop_on_signals
 
 
 async def deliver_here(
@@ -22,7 +22,7 @@ async def deliver_here(
     message. Raises UnfinishedError if another process holds the agent, SignalledError after a signal."""
     agents, stop = HeldAgents(context), StopAll()
     stop.reaches = agents.stop
-    with stopping(stop, by="human (signal)") as came:
+    with stop_on_signals(stop, by="human (signal)") as came:
         await asyncio.sleep(0)
         try:
             outcome = await agents.deliver(message, paths, seen)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from beam.conversations.facts import TurnFacts
 from beam.conversations.scenario import Spending
 
-_WARN_AT = 0.8
+_WARNING_SHARE = 0.8
 
 
 class BudgetMeter:
@@ -44,7 +44,7 @@ class BudgetMeter:
         self._compare("tokens", tokens, self._limits.tokens, f"{tokens} of {self._limits.tokens} tokens")
         for turn in self._turns:
             if turn.outcome is not None:
-                self._unknown(turn)
+                self._warn_if_unknown(turn)
 
     def _compare(self, what: str, used: float, most: float | None, said: str) -> None:
         if most is None or self.reached:
@@ -52,10 +52,10 @@ class BudgetMeter:
         if used >= most and used > 0:
             self.reached = f"the run used {said}, its budget"
             self._over(self.reached)
-        elif used >= _WARN_AT * most and used > 0:
+        elif used >= _WARNING_SHARE * most and used > 0:
             self._warn_once(what, f"the run has used {said}", self._near)
 
-    def _unknown(self, turn: TurnFacts) -> None:
+    def _warn_if_unknown(self, turn: TurnFacts) -> None:
         if self._limits.cost_usd is not None and turn.cost_usd is None:
             text = f"the cost of {turn.agent} is unknown, so the budget does not count it"
             self._warn_once(f"{turn.agent} cost", text)

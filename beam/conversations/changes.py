@@ -25,7 +25,7 @@ from beam.worktree.snapshots import Bounds, Snapshots
 
 MOST_DIFF = 1 << 20
 _MOST_IGNORED = 1 << 20
-_APART = ".run-"
+_DIRECTORY_PREFIX = ".run-"
 _BOUNDS = Bounds(within_s=120.0)
 
 
@@ -51,7 +51,7 @@ class FolderChanges:
         inside = [path.resolve().relative_to(top) for path in paths if path.resolve().is_relative_to(top)]
         self._left_out = [f":(exclude,literal){path}" for path in inside]
 
-    def is_there(self) -> bool:
+    def is_in_repository(self) -> bool:
         """Return whether the folder is in a git repository with a commit."""
         try:
             return self.repository.succeeds("rev-parse", "--verify", "-q", "HEAD^{commit}")
@@ -68,11 +68,11 @@ class FolderChanges:
         """Take a snapshot: return the id of a git tree with the folder's current files, without ignored files."""
         with self._index_lock:
             snapshots = self._own_snapshots()
-            return self.repository.run(snapshots.tree(snapshots.directory / "index", self._left_out))
+            return self.repository.run(snapshots.write_tree(snapshots.directory / "index", self._left_out))
 
     def changes(self, before: str, after: str) -> Changes:
         """Return which files changed between two snapshots, and by how many lines. Paths are relative to the folder."""
-        found = self.repository.run(self._own_snapshots().changed(before, after, "--relative"))
+        found = self.repository.run(self._own_snapshots().changed_files(before, after, "--relative"))
         return Changes(
             paths=tuple(file.path for file in found),
             added=sum(file.added or 0 for file in found),
@@ -106,27 +106,27 @@ class FolderChanges:
         place = git_place(self.folder)
         if place is None:
             raise UsageError(f"{self.folder} is in no git work tree any more", subject=str(self.folder))
-        ignored = self._ignored(Path(place.repository))
+        ignored = self._ignore_rules(Path(place.repository))
         files.make_directory(self._store)
-        self._remove_dead()
-        with files.disk("make a folder in", self._store):
-            self._directory = Path(tempfile.mkdtemp(prefix=_APART, suffix=".tmp", dir=self._store))
+        self._remove_leftovers()
+        with files.disk_action("make a folder in", self._store):
+            self._directory = Path(tempfile.mkdtemp(prefix=_DIRECTORY_PREFIX, suffix=".tmp", dir=self._store))
         owned.claim_folder(self._directory)
         made = Snapshots(
             self._directory, place, self._environ, bounds=_BOUNDS, folder=self.folder, has_repositories=True
         )
-        made.make(ignored)
-        self.repository.run(made.begin(self._directory / "index"))
+        made.make_directory(ignored)
+        self.repository.run(made.copy_index(self._directory / "index"))
         self._snapshots = made
         return made
 
-    def _remove_dead(self) -> None:
+    def _remove_leftovers(self) -> None:
         """Remove the directories in which killed runs left their snapshots."""
         for name in files.names(self._store):
-            if name.startswith(_APART) and owned.is_alive(self._store / name) is False:
+            if name.startswith(_DIRECTORY_PREFIX) and owned.is_owner_alive(self._store / name) is False:
                 shutil.rmtree(self._store / name, ignore_errors=True)
 
-    def _ignored(self, repository: Path) -> bytes:
+    def _ignore_rules(self, repository: Path) -> bytes:
         """Return the content of the two files that name ignored files for git besides `.gitignore`: the user's
         (`core.excludesFile`) and the repository's (`info/exclude`)."""
         try:

@@ -19,11 +19,13 @@ from beam.conversations.scenario import Chat, Until
 
 DONE = "DONE"
 HUMAN = "human"
-AGAIN = "Nobody has said anything since. You have the floor again."
-_HOW = f'What is said comes with "{MARK.strip()}" before each of its lines, below a line that names who said it.'
+NOTHING_NEW = "Nobody has said anything since. You have the floor again."
+_QUOTES_NOTE = (
+    f'What is said comes with "{MARK.strip()}" before each of its lines, below a line that names who said it.'
+)
 
 
-class Line(Struct, frozen=True):
+class ChatLine(Struct, frozen=True):
     """One text in a chat, and the name of its speaker. `is_of_person`: a person wrote the text, in that agent's name or
     as `human`."""
 
@@ -32,30 +34,30 @@ class Line(Struct, frozen=True):
     is_of_person: bool = False
 
 
-class Floor:
+class ChatState:
     """The state of a chat: all texts so far, and how many of them each agent has received."""
 
     def __init__(self, chat: Chat, opening: str) -> None:
         self._chat = chat
         self._opening = opening
-        self.lines: list[Line] = []
+        self.lines: list[ChatLine] = []
         self._told: dict[str, int] = {}  # how many lines each agent has received
 
-    def first(self) -> str:
+    def first_speaker(self) -> str:
         """Return the agent that speaks first, if there is no moderator."""
         return self._chat.agents[0]
 
     def add(self, agent: str, text: str) -> None:
         """Add a text that the agent said. The agent then counts as having received all texts so far."""
-        self.lines.append(Line(agent, text))
+        self.lines.append(ChatLine(agent, text))
         self._told[agent] = len(self.lines)
 
     def step_in(self, text: str, name: str = HUMAN) -> None:
         """Add a person's text, in the name of an agent or as `human`. The next prompt of every agent has this text,
         even that of the agent in whose name it was said."""
-        self.lines.append(Line(name, text, is_of_person=True))
+        self.lines.append(ChatLine(name, text, is_of_person=True))
 
-    def after(self, agent: str, text: str) -> str | None:
+    def next_speaker(self, agent: str, text: str) -> str | None:
         """Return the agent that speaks next, after this agent has said this text. With the order `address`, return None
         if the text addresses no other agent."""
         agents = self._chat.agents
@@ -78,23 +80,27 @@ class Floor:
             others = ", ".join(name for name in self._chat.agents if name != agent)
             address = " Begin with @NAME to say who speaks next." if self._chat.order == "address" else ""
             parts.append(self._opening)
-            parts.append(f"You are {agent} in a conversation with {others}.{address} {_HOW}")
-        parts += [f"{_speaker(line, agent)}:\n{quoted(line.text)}" for line in since]
-        return "\n\n".join(parts or [AGAIN])
+            parts.append(f"You are {agent} in a conversation with {others}.{address} {_QUOTES_NOTE}")
+        parts += [f"{_speaker_label(line, agent)}:\n{quoted(line.text)}" for line in since]
+        return "\n\n".join(parts or [NOTHING_NEW])
 
-    def question(self) -> str:
+    def moderator_prompt(self) -> str:
         """Return the prompt that asks the moderator who speaks next."""
         names = ", ".join(self._chat.agents)
         told = self.lines[self._told.get("", 0) :]
         is_new = not self._told.get("", 0) and not self._told.get("moderated", 0)
         self._told[""], self._told["moderated"] = len(self.lines), 1
         said = "\n\n".join(f"{line.agent}:\n{quoted(line.text)}" for line in told)
-        head = f"You moderate a conversation of {names}. {_HOW} It is about:\n\n{self._opening}\n\n" if is_new else ""
+        head = (
+            f"You moderate a conversation of {names}. {_QUOTES_NOTE} It is about:\n\n{self._opening}\n\n"
+            if is_new
+            else ""
+        )
         question = f"Who speaks next? Answer with one name of {names}, or with {DONE} if it is settled."
         return f"{head}{said}\n\n{question}".lstrip()
 
 
-def _speaker(line: Line, agent: str) -> str:
+def _speaker_label(line: ChatLine, agent: str) -> str:
     return "A person, in your name" if line.agent == agent and line.is_of_person else line.agent
 
 
@@ -118,7 +124,7 @@ def budget_reached(until: Until, facts: Sequence[TurnFacts]) -> str:
     return ""
 
 
-def chosen(answer: str, agents: Sequence[str]) -> str | None:
+def chosen_speaker(answer: str, agents: Sequence[str]) -> str | None:
     """Return the agent that a moderator's answer names, or DONE; None if the answer has neither."""
     words: list[str] = re.findall(r"[A-Za-z0-9_-]+", answer)
     for word in words:

@@ -11,21 +11,21 @@ from beam.conversations.facts import TurnFacts
 from beam.conversations.judge import Score
 from beam.conversations.result import CheckResult, Verdict
 from beam.conversations.scenario import Check, Command, Judging, Scenario
-from beam.conversations.speaking import Speaking
+from beam.conversations.speaking import TurnRunner
 from beam.conversations.step_files import StepFiles
 
-OF_GIT = frozenset({"files_changed", "diff"})
+GIT_CHECKS = frozenset({"files_changed", "diff"})
 _TIMEOUT_S = 600.0
 
 
-class Checking:
+class CheckRunner:
     """Carries out the checks of a run. Commands run in `folder`, with the scenario's variables in their environment.
     `stopped_by` returns why the run was stopped, "" as long as it was not; a command that runs is then ended."""
 
     def __init__(
         self,
         scenario: Scenario,
-        speaking: Speaking,
+        speaking: TurnRunner,
         files: StepFiles,
         *,
         folder: Path,
@@ -73,9 +73,11 @@ class Checking:
             return CheckResult(name=name, kind="command", verdict=verdict, detail=detail, line=line)
         return check(asked, subject, line)
 
-    async def holds(self, step: str, checks: tuple[Check, ...], facts: list[TurnFacts], *, is_replayed: bool) -> bool:
+    async def all_pass(
+        self, step: str, checks: tuple[Check, ...], facts: list[TurnFacts], *, is_replayed: bool
+    ) -> bool:
         """Return whether all these checks pass now, which ends a chat."""
-        needs_git = any(each.kind in OF_GIT for each in checks) and self._files.before and not is_replayed
+        needs_git = any(each.kind in GIT_CHECKS for each in checks) and self._files.before and not is_replayed
         changes = await self._files.changes(self._files.before) if needs_git else Changes()
         subject = Subject(
             turns=facts,

@@ -19,7 +19,7 @@ from beam.process.environment import environment
 from beam.secrets.redact import redact
 
 MOST_OUTPUT = 256 << 10
-_BEFORE = 16 << 10  # bytes kept before that output: a secret that begins there can be recognized
+_KEPT_BEFORE = 16 << 10  # bytes kept before that output: a secret that begins there can be recognized
 NOT_FOUND, TIMED_OUT = 127, 124
 _GRACE_S = 2.0
 _LONGEST_PAUSE_S = 0.05
@@ -61,17 +61,17 @@ async def run_command(
         reason = getattr(error, "strerror", None) or str(error)
         return CommandEnd(exit_code=NOT_FOUND, output="", why=f"can't run {words[0][:100]}: {reason}")
     why, is_stopped, kept = "", False, bytearray()
-    reading = asyncio.ensure_future(_tail(child, kept))
+    reading = asyncio.ensure_future(_collect_output(child, kept))
     try:
         async with asyncio.timeout(timeout):
-            await _ended(child, is_wanted=lambda: not stopped_by())
+            await _wait_for_end(child, is_wanted=lambda: not stopped_by())
         if child.returncode is None:
             why, is_stopped = stopped_by(), True
     except TimeoutError:
         why = f"stopped after {timeout:g} s, its timeout"
     finally:
         await _end_group(child)
-        await asyncio.to_thread(tree.clean, mark, ())  # what left the group
+        await asyncio.to_thread(tree.end_processes, mark, ())  # processes that left the group
         with contextlib.suppress(TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(_GRACE_S):
                 await reading
@@ -85,14 +85,14 @@ async def run_command(
     return CommandEnd(exit_code=code, output=output, why=why, is_stopped=is_stopped)
 
 
-async def _tail(child: asyncio.subprocess.Process, kept: bytearray) -> None:
+async def _collect_output(child: asyncio.subprocess.Process, kept: bytearray) -> None:
     assert child.stdout is not None
     while piece := await child.stdout.read(1 << 16):
         kept += piece
-        del kept[: -MOST_OUTPUT - _BEFORE]
+        del kept[: -MOST_OUTPUT - _KEPT_BEFORE]
 
 
-async def _ended(child: asyncio.subprocess.Process, *, is_wanted: Callable[[], bool] = lambda: True) -> None:
+async def _wait_for_end(child: asyncio.subprocess.Process, *, is_wanted: Callable[[], bool] = lambda: True) -> None:
     """Wait until the command's own process has ended, or until `is_wanted` returns False. `child.wait()` would also
     wait for other processes that have the command's output open."""
     pause = 0.001
@@ -111,4 +111,4 @@ async def _end_group(child: asyncio.subprocess.Process) -> None:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):
-                await _ended(child)
+                await _wait_for_end(child)

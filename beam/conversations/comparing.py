@@ -21,7 +21,7 @@ SCHEMA = (
     '{"type":"object","properties":{"scores":{"type":"array","items":{"type":"number","minimum":0,"maximum":10}},'
     '"reason":{"type":"string"}},"required":["scores","reason"],"additionalProperties":false}'
 )
-_MOST = 200_000  # characters of all that is judged
+_MOST_JUDGED = 200_000  # characters of the question and all answers together
 
 
 class Answer(Struct, frozen=True):
@@ -57,7 +57,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 def comparison_prompt(rubric: str, question: str, answers: Sequence[Answer]) -> str:
     """Return the judge's prompt. No answer, and no question, can break out of its part of the prompt."""
-    share = _MOST // (len(answers) + 1)
+    share = _MOST_JUDGED // (len(answers) + 1)
     parts = [question[:share], *(answer.text[:share] for answer in answers)]
     mark = sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
     fenced = [_fenced("the question", question[:share], mark)]
@@ -92,11 +92,14 @@ def verdict_in(turn: TurnFacts, answers: Sequence[Answer]) -> Comparison:
     highest = max(each.score for each in scores)
     best = [each.agent for each in scores if each.score == highest]
     return Comparison(
-        judge=turn.agent, best=best[0] if len(best) == 1 else None, scores=scores, reason=_named(reason, answers)
+        judge=turn.agent,
+        best=best[0] if len(best) == 1 else None,
+        scores=scores,
+        reason=_with_agent_names(reason, answers),
     )
 
 
-def _named(reason: str, answers: Sequence[Answer]) -> str:
+def _with_agent_names(reason: str, answers: Sequence[Answer]) -> str:
     """Return the reason with each agent's name after the number by which the judge knows it."""
 
     def name(match: re.Match[str]) -> str:

@@ -15,16 +15,16 @@ import msgspec
 from msgspec import Struct
 
 from beam.base import durations
-from beam.base.patterns import at_most
+from beam.base.patterns import time_limit
 from beam.conversations.facts import ToolUse, TurnFacts
 from beam.conversations.result import CheckResult, Verdict
 from beam.conversations.scenario import Check
 from beam.model.outcome import Status
 
-_SHOWN = 100
+_SHOWN_CHARACTERS = 100
 _MOST_CHECK_S = 5.0  # for the patterns of one check
 _MOST_SEARCHED = 200_000  # characters: a pattern may need a time that grows with their square
-OF_FILES = frozenset({"file_exists", "file_absent", "file_contains", "diff", "command"})  # worthless in a replay
+FILE_CHECKS = frozenset({"file_exists", "file_absent", "file_contains", "diff", "command"})  # useless in a replay
 
 
 class Changes(Struct, frozen=True, kw_only=True):
@@ -57,20 +57,20 @@ class Subject(Struct, frozen=True, kw_only=True):
         return [tool for turn in self.turns for tool in turn.tools]
 
 
-Found = tuple[bool, str]  # whether the expectation holds, and the actual value
+CheckFinding = tuple[bool, str]  # whether the expectation holds, and the actual value
 
 
 def check(asked: Check, subject: Subject, line: int | None) -> CheckResult:
     """Return the result of one check."""
     name = f"{asked.kind}: {value_text(asked.value)}"
-    if subject.is_replayed and asked.kind in OF_FILES:
+    if subject.is_replayed and asked.kind in FILE_CHECKS:
         why = "the turns are replayed: no tool was run again, so the files say nothing"
         return CheckResult(name=name, kind=asked.kind, line=line, verdict=Verdict.SKIPPED, detail=why)
     if subject.is_replayed and asked.kind == "files_changed" and not any(turn.files for turn in subject.turns):
         why = "the turns are replayed: no tool was run again, and the agent reported no change"
         return CheckResult(name=name, kind=asked.kind, line=line, verdict=Verdict.SKIPPED, detail=why)
     try:
-        with at_most(_MOST_CHECK_S):
+        with time_limit(_MOST_CHECK_S):
             is_so, detail = _CHECKS[asked.kind](asked.value, subject)
     except TimeoutError:
         is_so, detail = False, f"a pattern in it took longer than {_MOST_CHECK_S:g} s on this text; write a simpler one"
@@ -87,44 +87,44 @@ def value_text(value: object) -> str:
     return _cut(value if isinstance(value, str) else msgspec.json.encode(value).decode())
 
 
-def _cut(text: str, most: int = _SHOWN) -> str:
+def _cut(text: str, most: int = _SHOWN_CHARACTERS) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def _said(subject: Subject) -> str:
+def _answer_note(subject: Subject) -> str:
     return f"the answer was {_cut(subject.reply)!r}" if subject.reply else "the answer was empty"
 
 
 # -- what was said -----------------------------------------------------------------------------------------------------
 
 
-def _contains(value: Any, subject: Subject) -> Found:
+def _contains(value: Any, subject: Subject) -> CheckFinding:
     missing = [text for text in value if text not in subject.reply]
-    return not missing, "" if not missing else f"{_cut(missing[0])!r} is not in it; {_said(subject)}"
+    return not missing, "" if not missing else f"{_cut(missing[0])!r} is not in it; {_answer_note(subject)}"
 
 
-def _not_contains(value: Any, subject: Subject) -> Found:
+def _not_contains(value: Any, subject: Subject) -> CheckFinding:
     there = [text for text in value if text in subject.reply]
-    return not there, "" if not there else f"{_cut(there[0])!r} is in it; {_said(subject)}"
+    return not there, "" if not there else f"{_cut(there[0])!r} is in it; {_answer_note(subject)}"
 
 
-def _equals(value: Any, subject: Subject) -> Found:
-    return value.strip() == subject.reply.strip(), _said(subject)
+def _equals(value: Any, subject: Subject) -> CheckFinding:
+    return value.strip() == subject.reply.strip(), _answer_note(subject)
 
 
 def _matches(pattern: str, text: str) -> bool:
     return re.search(pattern, text[:_MOST_SEARCHED]) is not None
 
 
-def _regex(value: Any, subject: Subject) -> Found:
+def _regex(value: Any, subject: Subject) -> CheckFinding:
     missing = [pattern for pattern in value if not _matches(pattern, subject.reply)]
-    return not missing, "" if not missing else f"nothing matches {_cut(missing[0])!r}; {_said(subject)}"
+    return not missing, "" if not missing else f"nothing matches {_cut(missing[0])!r}; {_answer_note(subject)}"
 
 
-def _not_regex(value: Any, subject: Subject) -> Found:
+def _not_regex(value: Any, subject: Subject) -> CheckFinding:
     there = [pattern for pattern in value if _matches(pattern, subject.reply)]
-    return not there, "" if not there else f"something matches {_cut(there[0])!r}; {_said(subject)}"
+    return not there, "" if not there else f"something matches {_cut(there[0])!r}; {_answer_note(subject)}"
 
 
 def json_in(turns: Sequence[TurnFacts], reply: str) -> object:
@@ -143,13 +143,13 @@ def json_in(turns: Sequence[TurnFacts], reply: str) -> object:
     raise ValueError("the answer is no JSON")
 
 
-def _schema(value: Any, subject: Subject) -> Found:
+def _schema(value: Any, subject: Subject) -> CheckFinding:
     import jsonschema
 
     try:
         found = json_in(subject.turns, subject.reply)
     except ValueError as error:
-        return False, f"{error}; {_said(subject)}"
+        return False, f"{error}; {_answer_note(subject)}"
     validator = jsonschema.Draft202012Validator(msgspec.json.decode(value))
     wrong = next(iter(validator.iter_errors(found)), None)
     if wrong is None:
@@ -161,16 +161,16 @@ def _schema(value: Any, subject: Subject) -> Found:
 # -- how it ended ------------------------------------------------------------------------------------------------------
 
 
-def _status(value: Any, subject: Subject) -> Found:
+def _status(value: Any, subject: Subject) -> CheckFinding:
     found = [turn.outcome.status for turn in subject.turns if turn.outcome is not None]
     return bool(found) and all(each == value for each in found), f"it was {', '.join(found) or 'no turn'}"
 
 
-def _exit_code(value: Any, subject: Subject) -> Found:
+def _exit_code(value: Any, subject: Subject) -> CheckFinding:
     return subject.exit_code == value, f"it was {subject.exit_code}"
 
 
-def _cost(value: Any, subject: Subject) -> Found:
+def _cost(value: Any, subject: Subject) -> CheckFinding:
     known = [turn.cost_usd for turn in subject.turns]
     if any(cost is None for cost in known):
         return False, "nobody knows what it cost: the agent's CLI reports no cost, and its model has no known price"
@@ -178,7 +178,7 @@ def _cost(value: Any, subject: Subject) -> Found:
     return used <= value, f"it cost ${used:.4f}"
 
 
-def _tokens(value: Any, subject: Subject) -> Found:
+def _tokens(value: Any, subject: Subject) -> CheckFinding:
     known = [turn.tokens for turn in subject.turns]
     if any(tokens is None for tokens in known):
         return False, "nobody knows how many it used: the agent's CLI reports none"
@@ -186,14 +186,14 @@ def _tokens(value: Any, subject: Subject) -> Found:
     return used <= value, f"it used {used}"
 
 
-def _time(value: Any, subject: Subject) -> Found:
+def _time(value: Any, subject: Subject) -> CheckFinding:
     return subject.duration_s <= value, f"it took {durations.show(subject.duration_s)}"
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
-def is_tool(pattern: str, tool: ToolUse) -> bool:
+def matches_tool(pattern: str, tool: ToolUse) -> bool:
     """Return whether the pattern matches this tool: the CLI's own name for it, or its name in rules."""
     return any(fnmatchcase(name.lower(), pattern.lower()) for name in (tool.name, tool.word) if name)
 
@@ -203,23 +203,23 @@ def _tools_called(subject: Subject) -> str:
     return f"it called {_cut(', '.join(names))}" if names else "it called no tool"
 
 
-def _tool_used(value: Any, subject: Subject) -> Found:
-    missing = [pattern for pattern in value if not any(is_tool(pattern, tool) for tool in subject.tools)]
+def _tool_used(value: Any, subject: Subject) -> CheckFinding:
+    missing = [pattern for pattern in value if not any(matches_tool(pattern, tool) for tool in subject.tools)]
     return not missing, "" if not missing else f"{missing[0]} was not called; {_tools_called(subject)}"
 
 
-def _tool_sequence(value: Any, subject: Subject) -> Found:
+def _tool_sequence(value: Any, subject: Subject) -> CheckFinding:
     left = list(value)
     for tool in subject.tools:
-        if left and is_tool(left[0], tool):
+        if left and matches_tool(left[0], tool):
             left.pop(0)
     order = " → ".join(tool.name for tool in subject.tools)
     return not left, "" if not left else f"{left[0]} did not follow; the calls were {_cut(order) or 'none'}"
 
 
-def _tool_args(value: Any, subject: Subject) -> Found:
+def _tool_args(value: Any, subject: Subject) -> CheckFinding:
     for wanted in value:
-        called = [tool for tool in subject.tools if is_tool(wanted["tool"], tool)]
+        called = [tool for tool in subject.tools if matches_tool(wanted["tool"], tool)]
         if not called:
             return False, f"{wanted['tool']} was not called; {_tools_called(subject)}"
         if not any(_has_args(wanted["args"], tool) for tool in called):
@@ -230,37 +230,37 @@ def _tool_args(value: Any, subject: Subject) -> Found:
 
 def _has_args(patterns: Mapping[str, str], tool: ToolUse) -> bool:
     given: Mapping[str, object] = tool.input if isinstance(tool.input, dict) else {}
-    return all(name in given and _matches(pattern, _text(given[name])) for name, pattern in patterns.items())
+    return all(name in given and _matches(pattern, _as_text(given[name])) for name, pattern in patterns.items())
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _no_tool(value: Any, subject: Subject) -> Found:
+def _no_tool(value: Any, subject: Subject) -> CheckFinding:
     patterns = ("*",) if value is True else () if value is False else (value,) if isinstance(value, str) else value
-    called = [tool.name for tool in subject.tools if any(is_tool(pattern, tool) for pattern in patterns)]
+    called = [tool.name for tool in subject.tools if any(matches_tool(pattern, tool) for pattern in patterns)]
     return not called, "" if not called else f"it called {_cut(', '.join(dict.fromkeys(called)))}"
 
 
-def _max_steps(value: Any, subject: Subject) -> Found:
+def _max_steps(value: Any, subject: Subject) -> CheckFinding:
     return len(subject.tools) <= value, f"it called tools {len(subject.tools)} times"
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def _file_exists(value: Any, subject: Subject) -> Found:
+def _file_exists(value: Any, subject: Subject) -> CheckFinding:
     missing = [path for path in value if subject.text_inside(path) is None]
     return not missing, "" if not missing else f"there is no {_cut(missing[0])}"
 
 
-def _file_absent(value: Any, subject: Subject) -> Found:
+def _file_absent(value: Any, subject: Subject) -> CheckFinding:
     there = [path for path in value if subject.text_inside(path) is not None]
     return not there, "" if not there else f"there is {_cut(there[0])}"
 
 
-def _file_contains(value: Any, subject: Subject) -> Found:
+def _file_contains(value: Any, subject: Subject) -> CheckFinding:
     for path, texts in value.items():
         content = subject.text_inside(path)
         if content is None:
@@ -271,7 +271,7 @@ def _file_contains(value: Any, subject: Subject) -> Found:
     return True, ""
 
 
-def _files_changed(value: Any, subject: Subject) -> Found:
+def _files_changed(value: Any, subject: Subject) -> CheckFinding:
     found = subject.changed()
     paths = list(dict.fromkeys([*found.paths, *(file.path for turn in subject.turns for file in turn.files)]))
     said = f"changed: {_cut(', '.join(paths))}" if paths else "no file was changed"
@@ -294,7 +294,7 @@ def _matches_any(path: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(path, pattern) or path.startswith(pattern.rstrip("/") + "/") for pattern in patterns)
 
 
-def _diff(value: Any, subject: Subject) -> Found:
+def _diff(value: Any, subject: Subject) -> CheckFinding:
     found = subject.changed()
     if not found.known:
         return False, "this is no git repository, so nobody knows what was changed"
@@ -308,7 +308,7 @@ def _diff(value: Any, subject: Subject) -> Found:
     return not over, f"{', '.join(over)} in the diff" if over else f"+{found.added} -{found.removed}"
 
 
-_CHECKS: dict[str, Callable[[Any, Subject], Found]] = {
+_CHECKS: dict[str, Callable[[Any, Subject], CheckFinding]] = {
     "contains": _contains,
     "not_contains": _not_contains,
     "equals": _equals,

@@ -38,7 +38,7 @@ class FileChange(Struct, frozen=True):
     kind: str
 
 
-class _Used(Struct, frozen=True):
+class _AttemptUsage(Struct, frozen=True):
     """What one attempt used; None if nobody knows."""
 
     cost_usd: float | None
@@ -59,8 +59,8 @@ class TurnFacts:
         self.so_far = Usage()
         self.cost_so_far: float | None = None
         self._model = ""
-        self._called: list[events.ModelCalled] = []  # those that cost something
-        self._used: dict[int, _Used] = {}  # by the attempts that are over
+        self._called: list[events.ModelCalled] = []  # the calls that cost something
+        self._used: dict[int, _AttemptUsage] = {}  # by attempt, for the attempts that are over
         self.replayed = ""  # exact, minor or major, if the turn was answered from a recording
         self.outcome: Outcome | None = None
         self.cut = ""  # which limit of its step ended it in the middle; "" for none
@@ -70,10 +70,10 @@ class TurnFacts:
         match event:
             case events.TurnStarted():
                 self.adapter, self.turn = event.adapter, event.turn
-                self.tools, self.files = [], []  # an earlier attempt's don't count
+                self.tools, self.files = [], []  # those of an earlier attempt don't count
             case events.ToolCalled() if len(self.tools) < _MOST_CALLS:
-                given = _decoded(event.input)
-                word = _word(self.adapter, event.name, given)
+                given = _decode_json(event.input)
+                word = _name_in_rules(self.adapter, event.name, given)
                 self.tools.append(ToolUse(name=event.name, call_id=event.call_id, input=given, word=word))
             case events.ToolReturned():
                 for tool in reversed(self.tools):
@@ -95,7 +95,7 @@ class TurnFacts:
 
     def _end_attempt(self, finished: events.TurnFinished) -> None:
         cost, tokens = _cost_of(finished), _tokens_of(finished.usage)
-        self._used[finished.attempt] = _Used(
+        self._used[finished.attempt] = _AttemptUsage(
             cost_usd=self._cost_so_far() if cost is None else cost,
             tokens=self._tokens_so_far() if tokens is None else tokens,
         )
@@ -114,17 +114,17 @@ class TurnFacts:
         from the model calls that the turn's proxy saw.
         """
         last = self._cost_so_far() if self.outcome is None else _cost_of(self.outcome)
-        return _sum_of([last, *(each.cost_usd for each in self._used_before())])
+        return _sum_of([last, *(each.cost_usd for each in self._usage_before())])
 
     @property
     def tokens(self) -> int | None:
         """Return the number of input and output tokens of all attempts, including tokens from a cache; None if the CLI
         reports none."""
         last = self._tokens_so_far() if self.outcome is None else _tokens_of(self.outcome.usage)
-        used = _sum_of([last, *(each.tokens for each in self._used_before())])
+        used = _sum_of([last, *(each.tokens for each in self._usage_before())])
         return None if used is None else int(used)
 
-    def _used_before(self) -> list[_Used]:
+    def _usage_before(self) -> list[_AttemptUsage]:
         """Return what the attempts used that came before the running one, or before that of the outcome."""
         last = None if self.outcome is None else self.outcome.attempt
         return [used for attempt, used in self._used.items() if attempt != last]
@@ -168,14 +168,14 @@ def _sum_of(figures: Sequence[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _decoded(raw: msgspec.Raw) -> object:
+def _decode_json(raw: msgspec.Raw) -> object:
     try:
         return msgspec.json.decode(raw)
     except (ValueError, RecursionError):
         return None
 
 
-def _word(adapter: str, name: str, given: object) -> str:
+def _name_in_rules(adapter: str, name: str, given: object) -> str:
     """Return the name by which rules call this tool of the CLI; "" if rules have no name for it."""
     if not adapter:
         return ""

@@ -121,8 +121,8 @@ def summary(result: RunResult) -> str:
         if tree.branch:
             lines += ["", f"Branch `{_cell(tree.branch)}`: {len(tree.files)} files changed"]
     lines += ["", "| step | | agents | time | cost | checks |", "|---|---|---|---|---|---|"]
-    lines += [_row(step) for step in result.steps]
-    lines += ["", "| agent | turns | tokens | cost |", "|---|---|---|---|", *_agents(result)]
+    lines += [_step_row(step) for step in result.steps]
+    lines += ["", "| agent | turns | tokens | cost |", "|---|---|---|---|", *_agent_rows(result)]
     failed = [(step, check) for step in result.steps for check in step.checks if check.verdict is Verdict.FAILED]
     if failed:
         lines += ["", "| step | check | what was |", "|---|---|---|"]
@@ -137,7 +137,7 @@ def refusal_summary(refusal: Refusal) -> str:
     return f"{head}\n\n**{_cell(refusal.text)}**{where}; exit code {refusal.exit_code}\n"
 
 
-def _row(step: StepResult) -> str:
+def _step_row(step: StepResult) -> str:
     who = ", ".join(dict.fromkeys(turn.agent for turn in step.turns))
     known = [turn.cost_usd for turn in (*step.turns, *step.judged) if turn.cost_usd is not None]
     cost = f"${sum(known):.4f}" if known else ""
@@ -148,7 +148,7 @@ def _row(step: StepResult) -> str:
     return f"| {_cell(name)} | {_SIGNS[step.verdict]} | {_cell(who)} | {time} | {cost} | {checks} |"
 
 
-def _agents(result: RunResult) -> list[str]:
+def _agent_rows(result: RunResult) -> list[str]:
     turns = [turn for step in result.steps for turn in (*step.turns, *step.judged)]
     rows = []
     for name in dict.fromkeys(turn.agent for turn in turns):

@@ -17,7 +17,7 @@ from beam.agents import registry
 from beam.agents.base import Adapter
 from beam.base import files
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UntrustedError
-from beam.base.steps import sleeping
+from beam.base.steps import run_async
 from beam.broker import closing, duty
 from beam.broker import registry as brokers
 from beam.broker.compose import Caller, compose
@@ -37,13 +37,13 @@ from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
 from beam.store.queue import Entry
-from beam.turns.choice import BY_AUTO, face_of
-from beam.turns.stop import Reason, Stop
+from beam.turns.choice import AUTO_MODES, face_of
+from beam.turns.stop import Stop, StopReason
 
-_MOMENT_S, _LOOK_S = 2.0, 0.05
+_ACQUIRE_TIMEOUT_S, _ACQUIRE_PAUSE_S = 2.0, 0.05
 _LONGEST_PAUSE_S = 0.2
-_COUNTED = ("tokens", "cost", "calls", "tools", "denials")  # capabilities
-Seen = Callable[[Event], None]
+_REPORTED_FIGURES = ("tokens", "cost", "calls", "tools", "denials")  # capabilities
+OnEvent = Callable[[Event], None]
 
 
 class HeldAgent:
@@ -63,8 +63,8 @@ class StopAll(Stop):
         super().__init__()
         self.reaches: Callable[[str], None] = lambda by: None
 
-    def ask(self, reason: Reason, *, by: str | None = None, why: str = "") -> None:
-        super().ask(reason, by=by, why=why)
+    def request(self, reason: StopReason, *, by: str | None = None, why: str = "") -> None:
+        super().request(reason, by=by, why=why)
         self.reaches(by or "a signal")
 
 
@@ -91,14 +91,14 @@ class HeldAgents:
         """End all turns politely, and refuse new ones; a second call ends them immediately."""
         self._why_stopped = (by, self._why_stopped is not None)
         for stop in self._stops:
-            stop.ask("cancelled", by=by)
+            stop.request("cancelled", by=by)
 
     @property
     def stopped_by(self) -> str:
         """Return why no more turns are run; "" as long as turns are run."""
         return self._why_stopped[0] if self._why_stopped is not None else ""
 
-    async def say(self, agent: str, text: str, options: Options, seen: Seen, stop: Stop | None = None) -> Outcome:
+    async def say(self, agent: str, text: str, options: Options, seen: OnEvent, stop: Stop | None = None) -> Outcome:
         """Send a text to the agent, run its turn in this process and return the outcome. `seen` is called with each
         event of the message. A request to `stop` ends the turn.
 
@@ -121,7 +121,7 @@ class HeldAgents:
             message = msgspec.structs.replace(message, environment=fingerprint(context.environ, message.id))
             return await self._run(held, message, seen, stop)
 
-    async def deliver(self, message: Message, paths: AgentPaths, seen: Seen) -> Outcome:
+    async def deliver(self, message: Message, paths: AgentPaths, seen: OnEvent) -> Outcome:
         """Put this message into the agent's queue, run its turn in this process and return the outcome. `seen` is
         called with each event of the message."""
         held = await self._hold(paths)
@@ -136,9 +136,9 @@ class HeldAgents:
             self._wake = None
         for each in held:
             with contextlib.suppress(BeamError):
-                await each.lease.end_kept("the run is over")
+                await each.lease.end_kept_process("the run is over")
         for each in held:
-            if self._is_answered:
+            if self._is_replay:
                 with contextlib.suppress(BeamError):
                     each.lease.log.journal.sync()
             each.lease.hand_over_after_turn()
@@ -146,7 +146,7 @@ class HeldAgents:
     async def _hold(self, paths: AgentPaths) -> HeldAgent:
         async with self._opening:
             if paths not in self._held:
-                lease = await self._lease(paths)
+                lease = await self._acquire_lease(paths)
                 tree.become_subreaper()
                 self._held[paths] = HeldAgent(lease)
                 self._listen(lease)
@@ -155,44 +155,44 @@ class HeldAgents:
     def _listen(self, lease: AgentLease) -> None:
         """Have the agent's turns handle each request as soon as it arrives. Do nothing in a replay: a replayed turn is
         over too soon for a request."""
-        if self._is_answered:
+        if self._is_replay:
             return
         if self._wake is None:
             self._wake = Wake()
-            self._wake.on_change = self._wake_turn
+            self._wake.on_change = self._wake_turns
         self._wake.watch(lease.log.paths.control / "new")
 
-    def _wake_turn(self) -> None:
+    def _wake_turns(self) -> None:
         for each in self._held.values():
             each.lease.wake_turn()
 
-    async def _lease(self, paths: AgentPaths) -> AgentLease:
+    async def _acquire_lease(self, paths: AgentPaths) -> AgentLease:
         context = self.context
         discovery.create(context.home, paths)
-        discovery.remember(context.home, context.environ)
-        until = context.clock.monotonic() + _MOMENT_S
+        discovery.remember_root(context.home, context.environ)
+        until = context.clock.monotonic() + _ACQUIRE_TIMEOUT_S
         while (lease := AgentLease.acquire(context, paths)) is None:
             if brokers.broker_serves_root(context.home):
                 with contextlib.suppress(UnfinishedError):
-                    await sleeping(request(context, paths, "release", by="human"))
+                    await run_async(request(context, paths, "release", by="human"))
             if context.clock.monotonic() > until:
                 raise UnfinishedError(
                     f"{paths.agent} is held by another process",
                     "wait for it; a scenario that runs already can be run under another name: --name NAME",
                     subject=paths.agent,
                 )
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_ACQUIRE_PAUSE_S)
         if lease.blocked is not None:
             why = lease.blocked
             lease.close()
             raise UnfinishedError(f"{paths.agent} is blocked: {why}", f"beam agent unblock {paths.agent}")
         return lease
 
-    async def _run(self, held: HeldAgent, message: Message, seen: Seen, stop: Stop | None = None) -> Outcome:
+    async def _run(self, held: HeldAgent, message: Message, seen: OnEvent, stop: Stop | None = None) -> Outcome:
         lease, stop = held.lease, stop or Stop()
         self._stops.add(stop)
         if self._why_stopped is not None:
-            stop.ask("cancelled", by=self._why_stopped[0])
+            stop.request("cancelled", by=self._why_stopped[0])
 
         def watch(event: Event) -> None:
             if event.message_id == message.id:
@@ -200,20 +200,22 @@ class HeldAgents:
 
         lease.log.watcher = watch
         try:
-            with files.unsynced() if self._is_answered else contextlib.nullcontext():
+            with files.without_sync() if self._is_replay else contextlib.nullcontext():
                 put(self.context, lease.log.paths, message)
                 held.is_new = False
                 try:
-                    return await self._until_over(lease, message.id, stop, via=message.options.via)
+                    return await self._run_until_over(lease, message.id, stop, via=message.options.via)
                 except BaseException as error:
                     with contextlib.suppress(BeamError):  # the first error says more
-                        _drop(lease, message.id, error.message if isinstance(error, BeamError) else "the run was ended")
+                        _drop_message(
+                            lease, message.id, error.message if isinstance(error, BeamError) else "the run was ended"
+                        )
                     raise
         finally:
             self._stops.discard(stop)
             lease.log.watcher = _ignore
 
-    async def _until_over(self, lease: AgentLease, message_id: str, stop: Stop, *, via: str | None) -> Outcome:
+    async def _run_until_over(self, lease: AgentLease, message_id: str, stop: Stop, *, via: str | None) -> Outcome:
         """Run the message until it has an outcome. If the policy asks for a retry, run it again. A message that still
         waits when `stop` is asked for is dropped."""
         agent = lease.log.paths.agent
@@ -224,14 +226,14 @@ class HeldAgents:
                 raise UntrustedError(f"{agent}: {why}", "beam trust", subject=agent)
             entry = next((each for each in due.entries if each.id == message_id), None)
             if entry is not None:
-                if self._keeps(agent, via):
+                if self._keeps_process(agent, via):
                     lease.keeper.grant(math.inf)
                 claimed = lease.waiting.claim(entry)
                 outcome = await run(lease, *claimed, stop) if claimed is not None else None
                 if outcome is not None:
                     return outcome
             if stop.reason is not None:
-                _drop(lease, message_id, f"stopped by {stop.by}, while it waited")
+                _drop_message(lease, message_id, f"stopped by {stop.by}, while it waited")
             from beam.broker.follow import outcome_in
 
             found = outcome_in(lease.log.paths, read_state(lease.log.paths.journal), message_id)
@@ -244,13 +246,13 @@ class HeldAgents:
             await stop.wait(min(due.pause_s or _LONGEST_PAUSE_S, _LONGEST_PAUSE_S))
 
     @property
-    def _is_answered(self) -> bool:
+    def _is_replay(self) -> bool:
         """Return whether recordings answer every message, so that no agent runs."""
         return self.context.recordings is not None and not self.context.recordings.needs_agents
 
-    def _keeps(self, agent: str, via: str | None) -> bool:
+    def _keeps_process(self, agent: str, via: str | None) -> bool:
         """Return whether the agent's process is kept after a turn in the mode `via`, for the next turn."""
-        if self._is_answered:
+        if self._is_replay:
             return False
         adapter = registry.adapter(self.context.config.resolve(agent).settings.adapter)
         try:
@@ -258,21 +260,21 @@ class HeldAgents:
                 return True
         except BeamError:
             return False
-        is_returning = via in BY_AUTO and base_of(agent) in self._multi_turn
-        return is_returning and tells_as_much(adapter)
+        is_returning = via in AUTO_MODES and base_of(agent) in self._multi_turn
+        return is_returning and dialogue_reports_as_much(adapter)
 
 
-def tells_as_much(adapter: Adapter) -> bool:
+def dialogue_reports_as_much(adapter: Adapter) -> bool:
     """Return whether the adapter's dialogue mode reports everything that its headless mode reports for the checks and
     limits of a run: tokens, cost, calls, tools, denials."""
     faces = adapter.card.faces
     protocol, headless = faces.get("dialogue"), faces.get("exec")
     if protocol is None or headless is None:
         return False
-    return all(getattr(protocol, name) or not getattr(headless, name) for name in _COUNTED)
+    return all(getattr(protocol, name) or not getattr(headless, name) for name in _REPORTED_FIGURES)
 
 
-def _drop(lease: AgentLease, message_id: str, why: str) -> None:
+def _drop_message(lease: AgentLease, message_id: str, why: str) -> None:
     """Drop the message if it still waits. Else a worker would run it after the run, without the run's settings."""
     entry = lease.log.queue.find_in("new", message_id)
     message = lease.waiting.read(entry) if entry is not None else None

@@ -20,9 +20,9 @@ _MOST_MESSAGE = 1000
 def junit(result: RunResult) -> bytes:
     """Return the run as JUnit XML, as CI systems read it."""
     suite = ET.Element("testsuite", name=plain(result.name))
-    _properties(suite, result)
+    _add_properties(suite, result)
     for step in result.steps:
-        _step(suite, result, step)
+        _add_step(suite, result, step)
     if result.exit_code and not any(step.verdict is Verdict.FAILED for step in result.steps):
         case = ET.SubElement(suite, "testcase", classname=plain(result.name), name="the run", time="0.000")
         ET.SubElement(case, "failure", message=_line(result.why), type="run").text = plain(result.why)
@@ -60,7 +60,7 @@ def _document(suite: ET.Element, seconds: str) -> bytes:
     return data + b"\n"
 
 
-def _properties(suite: ET.Element, result: RunResult) -> None:
+def _add_properties(suite: ET.Element, result: RunResult) -> None:
     spent = result.spent
     figures = {
         "file": result.file,
@@ -83,7 +83,7 @@ def _properties(suite: ET.Element, result: RunResult) -> None:
         ET.SubElement(properties, "property", name=name, value=plain(value))
 
 
-def _step(suite: ET.Element, result: RunResult, step: StepResult) -> None:
+def _add_step(suite: ET.Element, result: RunResult, step: StepResult) -> None:
     again = f" [{step.repeat}]" if result.repeats > 1 else ""
     who = " ".join(dict.fromkeys(turn.agent for turn in step.turns))
     name = f"{step.id} ({step.kind}{f' {who}' if who else ''}){again}"
@@ -98,14 +98,14 @@ def _step(suite: ET.Element, result: RunResult, step: StepResult) -> None:
         kind = str(outcome.class_ or outcome.status) if outcome is not None else "error"
         error = ET.SubElement(case, "error", message=_line(step.why), type=kind)
         error.text = plain(f"{step.why}\nexit code {step.exit_code}, {result.file}, line {step.line}")
-    output = plain(cut(_output(step), _MOST_OUTPUT))
+    output = plain(cut(_output_text(step), _MOST_OUTPUT))
     if output:
         ET.SubElement(case, "system-out").text = output
     for number, check in enumerate(step.checks, 1):
-        _check(suite, f"{result.name}.{step.id}", f"{number}. {check.name}{again}", check, result.file)
+        _add_check(suite, f"{result.name}.{step.id}", f"{number}. {check.name}{again}", check, result.file)
 
 
-def _check(suite: ET.Element, classname: str, name: str, check: CheckResult, file: str) -> None:
+def _add_check(suite: ET.Element, classname: str, name: str, check: CheckResult, file: str) -> None:
     case = ET.SubElement(suite, "testcase", classname=plain(classname), name=_line(name), time="0.000")
     if check.verdict is Verdict.SKIPPED:
         ET.SubElement(case, "skipped", message=_line(check.detail))
@@ -119,7 +119,7 @@ def _line(text: str) -> str:
     return plain(" ".join(text.split()))[:_MOST_MESSAGE]
 
 
-def _output(step: StepResult) -> str:
+def _output_text(step: StepResult) -> str:
     parts = []
     for turn in step.turns:
         tools = f" [called {', '.join(turn.tools)}]" if turn.tools else ""

@@ -6,23 +6,23 @@ from typing import get_args
 
 from beam.conversations.hand_over import ContextMode
 from beam.conversations.shape import (
-    Cases,
-    Either,
+    Choice,
+    EitherKind,
     Flag,
     JsonSchema,
-    Later,
-    Many,
-    Named,
+    NamedValues,
     Nothing,
     Number,
+    OneOfTables,
+    OneOrMore,
     Regex,
     Schema,
     Seconds,
     Settings,
     Shape,
+    ShapeReference,
     Table,
     Text,
-    Word,
 )
 from beam.model.outcome import Status
 
@@ -30,17 +30,17 @@ VERSION = 1
 AGENT = Text(r"[a-z0-9][a-z0-9_-]{0,39}", "an agent's name")
 ID = Text(r"[a-z][a-z0-9_-]{0,39}", "the name of a step")
 VARIABLE = r"[a-z][a-z0-9_]{0,39}"
-ALLOWED = ("denied", "empty", "truncated", "no_calls", "unfinished")  # what CI would call a failure
+ALLOWED = ("denied", "empty", "truncated", "no_calls", "unfinished")  # outcomes that count as failures in CI
 MOST_STEPS = 2000
 
-_TEXTS = Many(Text())
-_COMMAND = Either("a command", {"str": Text(), "list": Many(Text(), alone=False)})
-_SCHEMA = Either("a schema", {"str": Text(), "dict": JsonSchema()})
+_TEXTS = OneOrMore(Text())
+_COMMAND = EitherKind("a command", {"str": Text(), "list": OneOrMore(Text(), alone=False)})
+_SCHEMA = EitherKind("a schema", {"str": Text(), "dict": JsonSchema()})
 _COUNT = Number(0, 10**9, whole=True)
 _TURN: dict[str, Shape] = {
     "model": Text(),
-    "access": Word(("read", "ask", "edit", "full")),
-    "via": Word(("auto", "exec", "dialogue", "terminal")),
+    "access": Choice(("read", "ask", "edit", "full")),
+    "via": Choice(("auto", "exec", "dialogue", "terminal")),
     "timeout": Seconds(),
     "max_turns": Number(1, 10**6, whole=True),
     "budget_usd": Number(0, 10**6),
@@ -51,15 +51,15 @@ _CHECK = Table(
         "contains": _TEXTS,
         "not_contains": _TEXTS,
         "equals": Text(),
-        "regex": Many(Regex()),
-        "not_regex": Many(Regex()),
+        "regex": OneOrMore(Regex()),
+        "not_regex": OneOrMore(Regex()),
         "schema": _SCHEMA,
-        "status": Word(tuple(Status)),
+        "status": Choice(tuple(Status)),
         "exit_code": Number(0, 255, whole=True),
         "file_exists": _TEXTS,
         "file_absent": _TEXTS,
-        "file_contains": Named(_TEXTS, r"[^\0]{1,400}", "the path of a file"),
-        "files_changed": Either(
+        "file_contains": NamedValues(_TEXTS, r"[^\0]{1,400}", "the path of a file"),
+        "files_changed": EitherKind(
             "true, a number, or keys and values",
             {
                 "bool": Flag(),
@@ -69,14 +69,14 @@ _CHECK = Table(
         ),
         "diff": Table({"files": _COUNT, "lines": _COUNT, "added": _COUNT, "removed": _COUNT}),
         "tool_used": _TEXTS,
-        "tool_sequence": Many(Text(), alone=False),
-        "tool_args": Many(
+        "tool_sequence": OneOrMore(Text(), alone=False),
+        "tool_args": OneOrMore(
             Table(
-                {"tool": Text(), "args": Named(Regex(), r"[^\0]{1,80}", "the name of an argument")},
+                {"tool": Text(), "args": NamedValues(Regex(), r"[^\0]{1,80}", "the name of an argument")},
                 required=("tool", "args"),
             )
         ),
-        "no_tool": Either("true, a tool or a list", {"bool": Flag(), "str": Text(), "list": Many(Text())}),
+        "no_tool": EitherKind("true, a tool or a list", {"bool": Flag(), "str": Text(), "list": OneOrMore(Text())}),
         "max_steps": _COUNT,
         "cost_usd": Number(0, 10**6),
         "tokens": _COUNT,
@@ -86,8 +86,8 @@ _CHECK = Table(
     },
     description="What must be so. `cost_usd`, `tokens`, `time` and `max_steps` are the most that is allowed.",
 )
-_EXPECT = Many(_CHECK)
-_PART = Either(
+_EXPECT = OneOrMore(_CHECK)
+_PART = EitherKind(
     "a part of a prompt",
     {
         "str": Text(),
@@ -97,20 +97,20 @@ _PART = Either(
         ),
     },
 )
-_PROMPT = Either("a prompt", {"str": Text(), "dict": _PART, "list": Many(_PART, alone=False)})
-_ALLOW = Many(Word(ALLOWED))
+_PROMPT = EitherKind("a prompt", {"str": Text(), "dict": _PART, "list": OneOrMore(_PART, alone=False)})
+_ALLOW = OneOrMore(Choice(ALLOWED))
 _ANY_STEP: dict[str, Shape] = {"id": ID, "expect": _EXPECT, "allow": _ALLOW}
 _SHAPES: dict[str, Shape] = {}
-_STEPS = Many(Later("step", _SHAPES), alone=False, most=MOST_STEPS)
-_SHAPES["step"] = Cases(
+_STEPS = OneOrMore(ShapeReference("step", _SHAPES), alone=False, most=MOST_STEPS)
+_SHAPES["step"] = OneOfTables(
     "step",
     {
         "send": Table(
             {
-                "send": Many(AGENT),
+                "send": OneOrMore(AGENT),
                 "prompt": _PROMPT,
                 "context_from": AGENT,
-                "context": Word(get_args(ContextMode)),
+                "context": Choice(get_args(ContextMode)),
                 "schema": _SCHEMA,
                 **_TURN,
                 **_ANY_STEP,
@@ -121,9 +121,9 @@ _SHAPES["step"] = Cases(
         ),
         "chat": Table(
             {
-                "chat": Many(AGENT, alone=False),
+                "chat": OneOrMore(AGENT, alone=False),
                 "prompt": _PROMPT,
-                "order": Word(("round_robin", "moderator", "address")),
+                "order": Choice(("round_robin", "moderator", "address")),
                 "moderator": AGENT,
                 "until": Table(
                     {
@@ -166,17 +166,17 @@ FILE = Table(
         "beam": Number(1, 10**6, whole=True),
         "name": Text(r"[a-z0-9][a-z0-9_-]{0,20}", "the name of a scenario"),
         "description": Text(),
-        "variables": Named(
-            Either(
+        "variables": NamedValues(
+            EitherKind(
                 "text, a number, or nothing",
                 {"str": Text(), "number": Number(-(10**12)), "bool": Flag(), "none": Nothing()},
             ),
             VARIABLE,
             "the name of a variable",
         ),
-        "agents": Named(Settings(), AGENT.pattern, AGENT.rule),
+        "agents": NamedValues(Settings(), AGENT.pattern, AGENT.rule),
         "defaults": Table(_TURN),
-        "worktree": Either(
+        "worktree": EitherKind(
             "true, or keys and values",
             {
                 "bool": Flag(),

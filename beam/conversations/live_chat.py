@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from beam.base.errors import ExitCode
-from beam.conversations.chat import DONE, HUMAN, Floor, Line, budget_reached, chosen, limit_reached
+from beam.conversations.chat import DONE, HUMAN, ChatLine, ChatState, budget_reached, chosen_speaker, limit_reached
 from beam.conversations.expect import value_text
 from beam.conversations.facts import TurnFacts
 from beam.conversations.scenario import Chat, Until
@@ -43,7 +43,7 @@ class LiveChat:
         self.until = until or Until()
         self.why = ""
         self.code = 0
-        self._floor = Floor(Chat(id="chat", agents=self.agents, prompt=(), order=order, moderator=moderator), topic)
+        self._floor = ChatState(Chat(id="chat", agents=self.agents, prompt=(), order=order, moderator=moderator), topic)
         self._order = "moderator" if moderator is not None else order
         self._speaker: str | None = None if moderator is not None else self.agents[0]
         self._facts: list[TurnFacts] = []
@@ -63,7 +63,7 @@ class LiveChat:
         agent = self.moderator if choice else self._speaker
         assert agent is not None
         if choice:
-            prompt = self._question = self._question or self._floor.question()
+            prompt = self._question = self._question or self._floor.moderator_prompt()
         else:
             prompt = self._floor.prompt(agent)
         self._given = None
@@ -75,7 +75,7 @@ class LiveChat:
         """Add an event of the running turn."""
         if self._now is not None:
             self._now[1].add_event(event)
-            self._spent = self._spent or budget_reached(self.until, self._all())
+            self._spent = self._spent or budget_reached(self.until, self._all_facts())
             if event.turn is not None:
                 self._began.add(self._now[0].agent)
 
@@ -89,27 +89,27 @@ class LiveChat:
         (turn, facts), self._now = self._now, None
         facts.outcome = outcome
         self._facts.append(facts)
-        self._spent = self._spent or budget_reached(self.until, self._all())
+        self._spent = self._spent or budget_reached(self.until, self._all_facts())
         if outcome.status is Status.CANCELLED:
-            self._over(self._spent, ExitCode.LIMIT)
+            self._end(self._spent, ExitCode.LIMIT)
         elif outcome.exit_code:
-            self._over(f"{turn.agent} failed ({outcome.status})", outcome.exit_code)
+            self._end(f"{turn.agent} failed ({outcome.status})", outcome.exit_code)
         elif turn.is_choice:
-            self._chosen(turn, facts)
-            self._over(self._spent, ExitCode.LIMIT)
+            self._take_choice(turn, facts)
+            self._end(self._spent, ExitCode.LIMIT)
         elif not facts.reply.strip():
-            self._over(f"{turn.agent} fell silent")
+            self._end(f"{turn.agent} fell silent")
         else:
-            self._said(turn, facts, seconds)
+            self._add_answer(turn, facts, seconds)
 
-    def _said(self, turn: NextTurn, facts: TurnFacts, seconds: float) -> None:
+    def _add_answer(self, turn: NextTurn, facts: TurnFacts, seconds: float) -> None:
         self._floor.add(turn.agent, facts.reply)
         phrase = self.until.phrase
         if phrase is not None and phrase in facts.reply:
-            self._over(f"{turn.agent} said {value_text(phrase)!r}")
+            self._end(f"{turn.agent} said {value_text(phrase)!r}")
             return
-        self._over(self._spent, ExitCode.LIMIT)
-        self._over(limit_reached(self.until, self._spoken_facts(), self.moderator, seconds))
+        self._end(self._spent, ExitCode.LIMIT)
+        self._end(limit_reached(self.until, self._spoken_facts(), self.moderator, seconds))
         self._pass_on(turn.agent, facts.reply)
 
     def _pass_on(self, agent: str, text: str) -> None:
@@ -121,21 +121,21 @@ class LiveChat:
         if self._order == "moderator":
             self._speaker = None
             return
-        self._speaker = self._floor.after(agent, text)
+        self._speaker = self._floor.next_speaker(agent, text)
         if self._speaker is None and not self.why:
-            self._over("nobody was addressed")
+            self._end("nobody was addressed")
 
-    def _chosen(self, turn: NextTurn, facts: TurnFacts) -> None:
+    def _take_choice(self, turn: NextTurn, facts: TurnFacts) -> None:
         self._question = ""
-        named = chosen(facts.reply, self.agents)
+        named = chosen_speaker(facts.reply, self.agents)
         if named == DONE:
-            self._over(f"{turn.agent} said that it is settled")
+            self._end(f"{turn.agent} said that it is settled")
         elif named is None:
-            self._over(f"{turn.agent} named nobody: {value_text(facts.reply)!r}")
+            self._end(f"{turn.agent} named nobody: {value_text(facts.reply)!r}")
         else:
             self._speaker = self._given or named
 
-    def _over(self, why: str, code: int = 0) -> None:
+    def _end(self, why: str, code: int = 0) -> None:
         if why and not self.why:
             self.why, self.code = why, int(code)
 
@@ -170,10 +170,10 @@ class LiveChat:
 
     def stop(self, why: str) -> None:
         """End the conversation."""
-        self._over(why)
+        self._end(why)
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[ChatLine, ...]:
         """Return all texts of the conversation, in order."""
         return tuple(self._floor.lines)
 
@@ -187,14 +187,14 @@ class LiveChat:
     @property
     def cost_usd(self) -> float | None:
         """Return the cost so far, including the running turn; None if the cost of no turn is known."""
-        known = [each.cost_usd for each in self._all() if each.cost_usd is not None]
+        known = [each.cost_usd for each in self._all_facts() if each.cost_usd is not None]
         return sum(known) if known else None
 
     @property
     def tokens(self) -> int | None:
         """Return the number of tokens so far, including the running turn; None if the tokens of no turn are known."""
-        known = [each.tokens for each in self._all() if each.tokens is not None]
+        known = [each.tokens for each in self._all_facts() if each.tokens is not None]
         return sum(known) if known else None
 
-    def _all(self) -> list[TurnFacts]:
+    def _all_facts(self) -> list[TurnFacts]:
         return [*self._facts, *([self._now[1]] if self._now is not None else [])]

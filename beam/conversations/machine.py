@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from beam.agents import registry
 from beam.agents.model_route import router_of
-from beam.agents.options import check as check_options
+from beam.agents.options import check_options
 from beam.base.errors import BeamError, UnsupportedError, UsageError
 from beam.broker.context import RootContext
 from beam.config.fields import check_adapter
@@ -45,7 +45,7 @@ class PlanStep(Struct, frozen=True, kw_only=True):
     parallel_in: str | None = None
 
 
-def placed(scenario: Scenario, at: At, error: BeamError) -> BeamError:
+def with_place(scenario: Scenario, at: At, error: BeamError) -> BeamError:
     """Return the error with the place in the file before its message. The kind and the exit code of the error stay."""
     made = scenario.source.error(at, error.message, error.hint)
     return type(error)(
@@ -75,20 +75,20 @@ def check_machine(
         check_adapter(name, fields, ("agents", name), source=scenario.source, adapters=registry.NAMES)
     for step in scenario.all_steps():
         for name, at in agents_of(step):
-            options, schema = _asked_of(step, name)
+            options, schema = _options_for(step, name)
             try:
                 _check_agent(context, name, options, schema=schema, needs_agents=needs_agents)
                 if needs_proxies:
                     _check_proxied(context, name)
             except BeamError as error:
-                raise placed(scenario, at, error) from error
+                raise with_place(scenario, at, error) from error
             if context.exposed and options.access not in (None, "read"):
                 hint = "keep the root elsewhere (no --root, or one outside), or leave `access` out"
                 raise scenario.source.error((*step.at, "access"), "the root lies where agents may write", hint)
     _check_git(scenario, context)
 
 
-def _asked_of(step: Step, name: str) -> tuple[TurnOptions, bool]:
+def _options_for(step: Step, name: str) -> tuple[TurnOptions, bool]:
     match step:
         case Send() if name in step.agents:
             return step.options, step.schema is not None
@@ -138,17 +138,17 @@ def _check_git(scenario: Scenario, context: RootContext) -> None:
     if scenario.worktree is None:
         return
     place = (context.home.project, context.environ)
-    if not FolderChanges(*place, store=context.home.root).is_there():
+    if not FolderChanges(*place, store=context.home.root).is_in_repository():
         raise scenario.source.error(
             ("worktree",),
             f"{context.home.project} is no git repository with a commit",
             "git init, then commit something",
         )
     worktrees = RunWorktrees(*place, store=context.home.root)
-    if not worktrees.has(scenario.worktree.start):
+    if not worktrees.has_commit(scenario.worktree.start):
         start = scenario.worktree.start
         raise scenario.source.error(("worktree", "from"), f"there is no commit {start!r}", "git log shows them")
-    if scenario.worktree.branch and worktrees.has(f"refs/heads/{scenario.worktree.branch}"):
+    if scenario.worktree.branch and worktrees.has_commit(f"refs/heads/{scenario.worktree.branch}"):
         branch = scenario.worktree.branch
         raise scenario.source.error(
             ("worktree", "branch"), f"there is a branch {branch} already", "give it another name"
@@ -164,31 +164,31 @@ def plan(scenario: Scenario, context: RootContext) -> list[PlanStep]:
     known: dict[str, str] = {}
     found = []
     for step in scenario.steps:
-        found.append(_planned(scenario, step, context, known, None))
+        found.append(_plan_step(scenario, step, context, known, None))
         if isinstance(step, Parallel):
-            found += [_planned(scenario, each, context, known, step.id) for each in step.steps]
+            found += [_plan_step(scenario, each, context, known, step.id) for each in step.steps]
     return found
 
 
-def _planned(
+def _plan_step(
     scenario: Scenario, step: Step, context: RootContext, known: dict[str, str], inside: str | None
 ) -> PlanStep:
     names = list(dict.fromkeys(name for name, _ in agents_of(step)))
     for name in names:
         if name not in known:
-            known[name] = _described(context, name)
+            known[name] = _agent_label(context, name)
     return PlanStep(
         id=step.id,
         kind="check" if isinstance(step, CheckStep) else type(step).__name__.lower(),
         line=scenario.source.lines.get(step.at, 1),
-        does=_does(step),
+        does=_step_text(step),
         agents=tuple(known[name] for name in names),
         checks=tuple(each.kind for each in step.expect),
         parallel_in=inside,
     )
 
 
-def _described(context: RootContext, name: str) -> str:
+def _agent_label(context: RootContext, name: str) -> str:
     try:
         settings = context.config.resolve(name).settings
         face = face_of(registry.adapter(settings.adapter), None)
@@ -198,7 +198,7 @@ def _described(context: RootContext, name: str) -> str:
     return f"{name} ({settings.adapter}, {face}{model})"
 
 
-def _does(step: Step) -> str:
+def _step_text(step: Step) -> str:
     match step:
         case Send():
             size = sum(len(part.value) for part in step.prompt if part.kind == "text")

@@ -76,7 +76,7 @@ def check_replay(asked: RunModelCalls) -> None:
         )
 
 
-def counted(turns: list[TurnResult], asked: RunModelCalls) -> ModelCallCounts:
+def sum_counts(turns: list[TurnResult], asked: RunModelCalls) -> ModelCallCounts:
     """Return the sums of the model call counts of all these turns."""
     known = [each for turn in turns if isinstance(each := turn.outcome.model_calls, ModelCallCounts)]
     sums = {name: sum(getattr(each, name) for each in known) for name in FIGURES}

@@ -14,7 +14,7 @@ from beam.broker.context import RootContext
 from beam.conversations.budget import BudgetMeter
 from beam.conversations.changes import FolderChanges
 from beam.conversations.held import HeldAgents, StopAll
-from beam.conversations.model_calls import ModelFolders, counted
+from beam.conversations.model_calls import ModelFolders, sum_counts
 from beam.conversations.recording import Recorder, Replay
 from beam.conversations.repeat_worktree import RepeatWorktrees
 from beam.conversations.result import (
@@ -23,16 +23,16 @@ from beam.conversations.result import (
     StepResult,
     Verdict,
     WorktreeResult,
-    code_of,
+    run_exit_code,
     total,
 )
 from beam.conversations.run_options import RunOptions, StepBegan, Warned, Watch
 from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending, Step, checks_of
 from beam.conversations.steps import StepRunner
-from beam.turns.signals import stopping
+from beam.turns.signals import stop_on_signals
 
-_NOTE = "the turns were answered from a recording: no agent ran, and no tool was run again"
-_NOTE_FILLED = "some turns were answered from a recording, where no agent and no tool ran; the others by the agents"
+_REPLAY_NOTE = "the turns were answered from a recording: no agent ran, and no tool was run again"
+_FILL_NOTE = "some turns were answered from a recording, where no agent and no tool ran; the others by the agents"
 _NEEDS_SNAPSHOTS = frozenset({"files_changed", "diff"})
 
 
@@ -44,9 +44,9 @@ async def play(scenario: Scenario, context: RootContext, options: RunOptions, wa
     """
     run = _Run(scenario, context, options, watch)
     stop = StopAll()
-    with stopping(stop, by="human (signal)") as came:
+    with stop_on_signals(stop, by="human (signal)") as came:
         await asyncio.sleep(0)
-        result = await run.all(stop)
+        result = await run.run_all(stop)
     if came:
         raise SignalledError(came[0], result, message="the run was stopped", hint="its turns are in `beam log`")
     return result
@@ -64,7 +64,9 @@ class _Run:
             for name in Spending.__struct_fields__
         })  # fmt: skip
         self.limits = limits
-        self.meter = BudgetMeter(limits, lambda text: watch(Warned(text)), self._used_up, self._nearly_used_up)
+        self.meter = BudgetMeter(
+            limits, lambda text: watch(Warned(text)), self._on_budget_used_up, self._on_budget_nearly_used_up
+        )
         self._mark, self._notified = context.clock.random(4).hex(), 0  # of this run's notifications
         self.agents: HeldAgents | None = None
         self.stopped = ""  # why nothing more is begun
@@ -73,20 +75,20 @@ class _Run:
         self.worktrees: list[WorktreeResult] = []
         self.lost = ""  # why the changes of a work tree could not be committed
 
-    def _nearly_used_up(self, text: str) -> None:
+    def _on_budget_nearly_used_up(self, text: str) -> None:
         self.watch(Warned(text))
         self._notify(text)
 
-    def _used_up(self, why: str) -> None:
-        self._reached(why)
+    def _on_budget_used_up(self, why: str) -> None:
+        self._stop_at_limit(why)
         self._notify(f"{why}; it is stopped")
 
     def _notify(self, text: str) -> None:
         self._notified += 1
         key = f"{self.scenario.name}-{self._mark}-{self._notified}"
-        notifying.budget(self.context, key, agent=self.meter.speaker, text=f"{self.scenario.name}: {text}")
+        notifying.notify_budget(self.context, key, agent=self.meter.speaker, text=f"{self.scenario.name}: {text}")
 
-    def _reached(self, why: str) -> None:
+    def _stop_at_limit(self, why: str) -> None:
         self.meter.reached = self.meter.reached or why
         self._stop(why)
 
@@ -95,7 +97,7 @@ class _Run:
         if self.agents is not None:
             self.agents.stop(why)
 
-    async def all(self, stop: StopAll) -> RunResult:
+    async def run_all(self, stop: StopAll) -> RunResult:
         """Run all repeats, and return the result of the run."""
         stop.reaches = self._stop
         began = self.context.clock.monotonic()
@@ -106,7 +108,7 @@ class _Run:
         timer = None
         if self.limits.time is not None:
             why = f"the run took longer than {self.limits.time:g} s, its limit"
-            timer = asyncio.get_running_loop().call_later(self.limits.time, self._reached, why)
+            timer = asyncio.get_running_loop().call_later(self.limits.time, self._stop_at_limit, why)
         try:
             for number in range(1, times + 1):
                 if self.stopped and number > 1:
@@ -126,7 +128,7 @@ class _Run:
         steps = tuple(self.steps)
         rate = self.scenario.pass_rate if self.options.pass_rate is None else self.options.pass_rate
         is_good = passes >= rate * times and not self.stopped
-        code, why = code_of(steps), ""
+        code, why = run_exit_code(steps), ""
         if is_good:
             code = 0
         elif self.stopped:
@@ -140,7 +142,7 @@ class _Run:
                 code = int(ExitCode.CHECK_FAILED)
         turns = [turn for step in steps for turn in (*step.turns, *step.judged)]
         asked = self.options.model_calls
-        calls = counted(turns, asked)
+        calls = sum_counts(turns, asked)
         least = asked.exact_at_least
         if is_good and least is not None and calls.exact < least:
             is_good, code = False, int(ExitCode.CHECK_FAILED)
@@ -148,7 +150,7 @@ class _Run:
         if is_good and self.lost:
             is_good, code, why = False, int(ExitCode.FAILED), self.lost
         is_replay = self.options.replay is not None
-        note = _NOTE_FILLED if self.counts.live else _NOTE
+        note = _FILL_NOTE if self.counts.live else _REPLAY_NOTE
         return RunResult(
             name=self.scenario.name,
             file=self.scenario.source.name,
@@ -169,7 +171,7 @@ class _Run:
     # -- one repeat ----------------------------------------------------------------------------------------------------
 
     async def _run_repeat(self, number: int, times: int, worktrees: RepeatWorktrees) -> list[StepResult]:
-        replay = self._replay(number)
+        replay = self._open_replay(number)
         record = self.options.record
         if record is None and replay is not None and replay.mode == "fill":
             record = self.options.replay
@@ -205,7 +207,7 @@ class _Run:
         try:
             if tree is not None or self._needs_snapshots():
                 await runner.files.begin()
-            await self._steps(runner, self.scenario.steps, number, found)
+            await self._run_steps(runner, self.scenario.steps, number, found)
         finally:
             await self.agents.close()
             if tree is not None:
@@ -213,10 +215,10 @@ class _Run:
                 self.lost = self.lost or tree.lost
             await asyncio.to_thread(changes.close)
             if replay is not None:
-                self.counts = _sum_of(self.counts, replay.counts)
+                self.counts = _add_counts(self.counts, replay.counts)
         return found
 
-    def _replay(self, number: int) -> Replay | None:
+    def _open_replay(self, number: int) -> Replay | None:
         if self.options.replay is None:
             return None
         own = self.options.replay / str(number)
@@ -228,13 +230,15 @@ class _Run:
             part.kind == "diff" for step in steps for part in getattr(step, "prompt", ())
         )
 
-    async def _steps(self, runner: StepRunner, steps: tuple[Step, ...], number: int, found: list[StepResult]) -> None:
+    async def _run_steps(
+        self, runner: StepRunner, steps: tuple[Step, ...], number: int, found: list[StepResult]
+    ) -> None:
         for step in steps:
             if isinstance(step, Parallel):
                 results = await self._run_parallel(runner, step, number)
             else:
-                self.watch(_began(step, number))
-                results = [await self._step(runner, step, number)]
+                self.watch(_step_began(step, number))
+                results = [await self._run_step(runner, step, number)]
                 self.watch(results[0])
             found += results
             self.steps += results
@@ -245,14 +249,14 @@ class _Run:
         """Run the steps of a parallel step at the same time. `watch` is called with the result of each as soon as that
         step and all steps before it are over."""
         before = await runner.files.snapshot_to_keep()
-        if runner.is_answered:
+        if runner.is_replay:
             await runner.files.keep(step.id, before)
         runner.is_parallel = True
-        tasks = [asyncio.ensure_future(self._step(runner, each, number)) for each in step.steps]
+        tasks = [asyncio.ensure_future(self._run_step(runner, each, number)) for each in step.steps]
         results = []
         try:
             for each, task in zip(step.steps, tasks, strict=True):
-                self.watch(_began(each, number))
+                self.watch(_step_began(each, number))
                 results.append(await task)
                 self.watch(results[-1])
         finally:
@@ -261,18 +265,18 @@ class _Run:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.gather(*tasks, return_exceptions=True)
             runner.is_parallel = False
-        if not runner.is_answered:
+        if not runner.is_replay:
             await runner.files.keep(step.id, before)
         return results
 
-    async def _step(self, runner: StepRunner, step: Step, number: int) -> StepResult:
+    async def _run_step(self, runner: StepRunner, step: Step, number: int) -> StepResult:
         if self.stopped:
             runner.skip_rest(self.stopped)
         result = await runner.run(step)
         return msgspec.structs.replace(result, repeat=number)
 
 
-def _began(step: Step, number: int) -> StepBegan:
+def _step_began(step: Step, number: int) -> StepBegan:
     from beam.conversations.scenario import agents_of
 
     names = tuple(dict.fromkeys(name for name, _ in agents_of(step)))
@@ -291,6 +295,6 @@ def _with_scenario_settings(context: RootContext, scenario: Scenario, folder: Pa
     return msgspec.structs.replace(context, config=context.config.with_scenario(scenario.path, agents))
 
 
-def _sum_of(one: ReplayCounts, other: ReplayCounts) -> ReplayCounts:
+def _add_counts(one: ReplayCounts, other: ReplayCounts) -> ReplayCounts:
     names = ReplayCounts.__struct_fields__
     return ReplayCounts(**{name: getattr(one, name) + getattr(other, name) for name in names})

@@ -25,10 +25,10 @@ def quoted(text: str) -> str:
 def clean(line: str) -> str:
     """Return the line without characters that could begin another line, hide a part of this one, or move the cursor of
     a screen."""
-    return "".join(_shown(character) for character in line)
+    return "".join(_safe_character(character) for character in line)
 
 
-def _shown(character: str) -> str:
+def _safe_character(character: str) -> str:
     if character.isprintable():
         return character
     kind = unicodedata.category(character)

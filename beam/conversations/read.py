@@ -12,8 +12,8 @@ import msgspec
 from beam.base import files
 from beam.base.digest import sha256
 from beam.base.errors import ConfigError, DiskError, NotFoundError, UsageError
-from beam.config.source import Source, nearest
-from beam.config.yaml_lines import parse_placed
+from beam.config.source import Source, nearest_or_all_hint
+from beam.config.yaml_lines import parse_with_source
 from beam.conversations.language import FILE, VARIABLE, VERSION
 from beam.conversations.scenario import (
     At,
@@ -37,11 +37,11 @@ from beam.conversations.scenario import (
 )
 from beam.model.message import PLAIN
 
-LARGEST = 1 << 20
+LARGEST_FILE = 1 << 20
 _VARIABLE = re.compile(r"\$(\$?)\{([^{}\n]*)\}")
-_TURN = TurnOptions.__struct_fields__
+_TURN_OPTIONS = TurnOptions.__struct_fields__
 _HINT = "docs/scenarios.md has all keys; editors take `beam dev schema scenario`"
-Given = dict[str, Any]  # a table as it was read: its shape has checked it
+TableValues = dict[str, Any]  # the values of a table, already checked by its shape
 
 
 def read(path: Path, variables: Mapping[str, str], *, shown: str | None = None) -> Scenario:
@@ -52,7 +52,7 @@ def read(path: Path, variables: Mapping[str, str], *, shown: str | None = None) 
     """
     name = shown or str(path)
     try:
-        data = files.read(path, LARGEST, follow=True)
+        data = files.read(path, LARGEST_FILE, follow=True)
     except FileNotFoundError as error:
         hint = "beam run takes the path of a scenario" + (
             "" if path.suffix else f"; to an agent: beam send {name} TEXT"
@@ -66,10 +66,10 @@ def read(path: Path, variables: Mapping[str, str], *, shown: str | None = None) 
 def parse(data: bytes, path: Path, variables: Mapping[str, str], *, name: str) -> Scenario:
     """Return the scenario in the bytes of a file. Raises ConfigError, UsageError."""
     try:
-        value, source = parse_placed(data, name)
+        value, source = parse_with_source(data, name)
         _check_version(value, source)
         top = FILE.read(value, (), source)
-        return _Reading(source, top, path, variables).scenario(sha256(data).hexdigest())
+        return _ScenarioReader(source, top, path, variables).scenario(sha256(data).hexdigest())
     except ConfigError as error:
         if error.hint:
             raise
@@ -83,7 +83,7 @@ def _check_version(value: object, source: Source) -> None:
     if "beam" not in value:
         what = "unknown key" if value and next(iter(value)) not in FILE.fields else "says no version"
         at = (str(next(iter(value))),) if what == "unknown key" else ()
-        near = nearest(at[0], tuple(FILE.fields)) + "; " if at else ""
+        near = nearest_or_all_hint(at[0], tuple(FILE.fields)) + "; " if at else ""
         raise source.error(at, what, f"{near}begin with `beam: {VERSION}`")
     if value["beam"] != VERSION:
         raise source.error(
@@ -91,17 +91,17 @@ def _check_version(value: object, source: Source) -> None:
         )
 
 
-class _Reading:
+class _ScenarioReader:
     """Makes a `Scenario` from the tables of one file. A step can refer only to steps that were read before it."""
 
-    def __init__(self, source: Source, top: Given, path: Path, given: Mapping[str, str]) -> None:
+    def __init__(self, source: Source, top: TableValues, path: Path, given: Mapping[str, str]) -> None:
         self._source = source
         self._top = top
         self._path = path
-        self._variables = self._values(given)
+        self._variables = self._variable_values(given)
         self._speaks: dict[str, bool] = {}  # id of a step -> whether it has a reply
         self._last = ""  # id of the last step with a reply
-        self._schemas: dict[str, None] = {}  # paths of the files with one
+        self._schemas: dict[str, None] = {}  # paths of files with a JSON Schema
         self._took_part: set[str] = set()  # the agents of the steps before this one
         self._defaults = _options(top.get("defaults", {}))
 
@@ -128,13 +128,13 @@ class _Reading:
             schemas=tuple(self._schemas),
         )
 
-    def _values(self, given: Mapping[str, str]) -> dict[str, str]:
-        declared: Given = self._top.get("variables", {})
+    def _variable_values(self, given: Mapping[str, str]) -> dict[str, str]:
+        declared: TableValues = self._top.get("variables", {})
         for name in given:
             if name not in declared:
                 raise UsageError(
                     f"{self._source.name} has no variable {name!r}",
-                    nearest(name, tuple(declared)) if declared else "declare it under `variables:`",
+                    nearest_or_all_hint(name, tuple(declared)) if declared else "declare it under `variables:`",
                     subject=name,
                 )
         values = {}
@@ -146,20 +146,20 @@ class _Reading:
             values[name] = str(value).lower() if isinstance(value, bool) else str(value)
         return values
 
-    def _agents(self, given: Given) -> dict[str, Mapping[str, object]]:
+    def _agents(self, given: TableValues) -> dict[str, Mapping[str, object]]:
         found: dict[str, Mapping[str, object]] = {}
         for name, settings in given.items():
             fields = dict(settings)
             script = fields.get("script")
             if isinstance(script, str) and not PLAIN.match(script):
-                fields["script"] = str(self._existing(script, ("agents", name, "script")))
+                fields["script"] = str(self._existing_file(script, ("agents", name, "script")))
             found[name] = fields
         return found
 
     def _worktree(self, given: object) -> Worktree:
         if not isinstance(given, dict):
             return Worktree()
-        branch = self._filled(given.get("branch", ""), ("worktree", "branch")) if "branch" in given else ""
+        branch = self._fill_variables(given.get("branch", ""), ("worktree", "branch")) if "branch" in given else ""
         return Worktree(keep=given.get("keep", False), start=given.get("from", "HEAD"), branch=branch)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class _Reading:
             if name in self._speaks or name in spoken:
                 raise self._source.error((*place, "id"), f"another step is called {name!r}", "give it another name")
             if prefix:
-                self._last = before  # those at the same time don't know each other
+                self._last = before  # parallel steps can't refer to each other
             found.append(self._step(kind, table, place, name))
             if not prefix:
                 self._took_part.update(agent for agent, _ in agents_of(found[-1]))
@@ -190,24 +190,24 @@ class _Reading:
             self._last = next((name for name in reversed(spoken) if spoken[name]), before)
         return found
 
-    def _step(self, kind: str, given: Given, at: At, name: str) -> Step:
-        any_step: Given = {
+    def _step(self, kind: str, given: TableValues, at: At, name: str) -> Step:
+        any_step: TableValues = {
             "id": name,
             "at": at,
             "expect": self._checks(given.get("expect", ()), (*at, "expect")),
             "allow": frozenset(given.get("allow", ())),
         }
-        options = _options(given).over(self._defaults)
+        options = _options(given).with_defaults(self._defaults)
         if options.model is not None:
-            options = msgspec.structs.replace(options, model=self._filled(options.model, (*at, "model")))
+            options = msgspec.structs.replace(options, model=self._fill_variables(options.model, (*at, "model")))
         match kind:
             case "send":
-                self._once_each(given["send"], (*at, "send"))
+                self._check_named_once(given["send"], (*at, "send"))
                 schema = given.get("schema")
                 return Send(
                     agents=given["send"],
                     prompt=self._prompt(given["prompt"], (*at, "prompt")),
-                    context_from=self._handed_over(given, at),
+                    context_from=self._context_agent(given, at),
                     context=given.get("context", "recent"),
                     options=options,
                     schema=None if schema is None else self._schema(schema, (*at, "schema")),
@@ -233,9 +233,9 @@ class _Reading:
             )
         return Parallel(steps=tuple(inner), **any_step)
 
-    def _chat(self, given: Given, at: At, options: TurnOptions, any_step: Given) -> Chat:
+    def _chat(self, given: TableValues, at: At, options: TurnOptions, any_step: TableValues) -> Chat:
         agents, order, moderator = given["chat"], given.get("order", "round_robin"), given.get("moderator")
-        self._once_each(agents, (*at, "chat"))
+        self._check_named_once(agents, (*at, "chat"))
         if len(agents) < 2:
             raise self._source.error((*at, "chat"), "a chat needs two agents", "for one alone, use `send`")
         if (order == "moderator") != (moderator is not None):
@@ -257,12 +257,12 @@ class _Reading:
             **any_step,
         )
 
-    def _once_each(self, agents: tuple[str, ...], at: At) -> None:
+    def _check_named_once(self, agents: tuple[str, ...], at: At) -> None:
         for number, name in enumerate(agents):
             if name in agents[:number]:
                 raise self._source.error((*at, str(number)), f"{name} is named twice", "name each agent once")
 
-    def _handed_over(self, given: Given, at: At) -> str | None:
+    def _context_agent(self, given: TableValues, at: At) -> str | None:
         """Return the agent whose turns so far are quoted in the prompt; None if nothing is quoted. That agent must take
         part in an earlier step."""
         agent: str | None = given.get("context_from")
@@ -273,21 +273,21 @@ class _Reading:
             raise self._source.error(at, f"{agent} knows what it did itself", "name another agent, or leave it out")
         if agent not in self._took_part:
             known = tuple(sorted(self._took_part))
-            hint = nearest(agent, known) if known else "put a step before it that sends to the agent"
+            hint = nearest_or_all_hint(agent, known) if known else "put a step before it that sends to the agent"
             raise self._source.error(at, f"{agent} takes part in no step before this one", hint)
         return agent
 
-    def _referenced_step(self, given: Given, at: At, *, needed: bool = True) -> str:
+    def _referenced_step(self, given: TableValues, at: At, *, needed: bool = True) -> str:
         if "of" in given:
-            return self._earlier(given["of"], (*at, "of"))
+            return self._earlier_step(given["of"], (*at, "of"))
         if needed and not self._last:
             raise self._source.error(at, "there is no step before it that says anything", "name one: `of: STEP`")
         return self._last
 
-    def _earlier(self, name: str, at: At) -> str:
+    def _earlier_step(self, name: str, at: At) -> str:
         if name not in self._speaks:
             known = [each for each in self._speaks if self._speaks[each] and not each[0].isdigit()]
-            hint = nearest(name, known) if known else "give an earlier step an `id:`"
+            hint = nearest_or_all_hint(name, known) if known else "give an earlier step an `id:`"
             raise self._source.error(at, f"no step before this one is called {name!r}", hint)
         if not self._speaks[name]:
             raise self._source.error(at, f"step {name!r} says nothing", "name one that sends, chats, judges or runs")
@@ -297,45 +297,45 @@ class _Reading:
 
     def _prompt(self, given: object, at: At) -> tuple[Part, ...]:
         if not isinstance(given, tuple):
-            return (self._part(given, at),)
-        return tuple(self._part(each, (*at, str(number))) for number, each in enumerate(given))
+            return (self._prompt_part(given, at),)
+        return tuple(self._prompt_part(each, (*at, str(number))) for number, each in enumerate(given))
 
-    def _part(self, given: object, at: At) -> Part:
+    def _prompt_part(self, given: object, at: At) -> Part:
         if not isinstance(given, dict):
             return Part(kind="text", value=cast(str, given), at=at)
         ((kind, value),) = given.items()
         at = (*at, kind)
         match kind:
             case "template":
-                return Part(kind="text", value=self._filled(value, at), at=at)
+                return Part(kind="text", value=self._fill_variables(value, at), at=at)
             case "file":
-                return Part(kind="file", value=str(self._existing(self._filled(value, at), at)), at=at)
+                return Part(kind="file", value=str(self._existing_file(self._fill_variables(value, at), at)), at=at)
             case "reply":
-                return Part(kind="reply", value=self._earlier(value, at), at=at)
+                return Part(kind="reply", value=self._earlier_step(value, at), at=at)
             case "diff" if not value:
                 raise self._source.error(at, "a diff that is not wanted", "leave it out")
         return Part(kind=kind, value=str(value), at=at)
 
-    def _existing(self, path: str, at: At) -> Path:
+    def _existing_file(self, path: str, at: At) -> Path:
         found = self._path.parent / path
         try:
             is_file = found.is_file()
         except (OSError, ValueError):
             is_file = False
         if not is_file:
-            names = files.listed(found.parent) if found.parent.is_dir() else []
-            hint = nearest(found.name, names) if names else f"paths start in {self._path.parent}"
+            names = files.unsorted_names(found.parent) if found.parent.is_dir() else []
+            hint = nearest_or_all_hint(found.name, names) if names else f"paths start in {self._path.parent}"
             raise self._source.error(at, f"there is no file {path[:200]}", hint[:200])
         return found
 
     def _schema(self, given: object, at: At) -> str:
         if isinstance(given, dict):
             return msgspec.json.encode(given).decode()
-        path = self._existing(str(given), at)
+        path = self._existing_file(str(given), at)
         from beam.conversations.shape import JsonSchema
 
         try:
-            value = msgspec.json.decode(files.read(path, LARGEST, follow=True))
+            value = msgspec.json.decode(files.read(path, LARGEST_FILE, follow=True))
         except (ValueError, RecursionError) as error:
             raise self._source.error(at, f"{path.name} is not JSON: {error}", "a schema is a JSON file") from error
         JsonSchema().read(value, at, self._source)
@@ -345,9 +345,9 @@ class _Reading:
     def _command(self, given: str | tuple[str, ...], at: At) -> Command:
         if isinstance(given, str):
             return given
-        return tuple(self._filled(word, (*at, str(number))) for number, word in enumerate(given))
+        return tuple(self._fill_variables(word, (*at, str(number))) for number, word in enumerate(given))
 
-    def _checks(self, given: tuple[Given, ...], at: At) -> tuple[Check, ...]:
+    def _checks(self, given: tuple[TableValues, ...], at: At) -> tuple[Check, ...]:
         found = []
         for number, table in enumerate(given):
             place = (*at, str(number)) if (*at, str(number)) in self._source.lines else at
@@ -364,12 +364,12 @@ class _Reading:
                             agent=judge["agent"],
                             rubric=judge["rubric"],
                             score=judge.get("score", 7.0),
-                            options=_options(judge).over(self._defaults),
+                            options=_options(judge).with_defaults(self._defaults),
                         )
                 found.append(Check(kind=kind, value=value, at=here))
         return tuple(found)
 
-    def _filled(self, text: str, at: At) -> str:
+    def _fill_variables(self, text: str, at: At) -> str:
         """Return the text with the values of its variables; `$${name}` stands for `${name}` itself."""
 
         def value(match: re.Match[str]) -> str:
@@ -379,7 +379,7 @@ class _Reading:
             if name in self._variables:
                 return self._variables[name]
             known = tuple(self._variables)
-            near = nearest(name, known) if known else f"declare it: variables: {{{name}: VALUE}}"
+            near = nearest_or_all_hint(name, known) if known else f"declare it: variables: {{{name}: VALUE}}"
             if re.fullmatch(VARIABLE, name) is None:
                 near = "write $${…} for a text that is no variable"
             raise self._source.error(at, f"there is no variable {name[:60]!r}", near)
@@ -387,8 +387,8 @@ class _Reading:
         return _VARIABLE.sub(value, text)
 
 
-def _options(given: Given) -> TurnOptions:
-    return TurnOptions(**{name: given[name] for name in _TURN if name in given})
+def _options(given: TableValues) -> TurnOptions:
+    return TurnOptions(**{name: given[name] for name in _TURN_OPTIONS if name in given})
 
 
 def _name_of(path: Path) -> str:

@@ -23,14 +23,14 @@ from beam.conversations.result import ReplayCounts
 from beam.model import events
 from beam.model.events import Event, MessageQueued, TurnFinished
 from beam.model.message import Message, base_of
-from beam.proxy.place import Place
+from beam.proxy.place import OpenFolder
 from beam.secrets.redact import redact
-from beam.turns.replay import RecordedTurn, without_source
+from beam.turns.replay import RecordedTurn, without_raw_line
 
 ReplayMode = Literal["strict", "lenient", "fill"]
-_LARGEST = 256 << 20
+_LARGEST_FILE = 256 << 20
 _MOST_TURNS = 100_000
-_SHOWN = 40
+_SHOWN_CHARACTERS = 40
 
 
 class _Recorded(Struct):
@@ -59,7 +59,9 @@ class Recorder:
         nearest = _check_folder(folder)
         self.folder = folder
         self._missing = list(folder.relative_to(nearest).parts)
-        self._place = self._held(Place(nearest))  # agents may put a link in the folder's place later
+        self._place = self._close_with_recorder(
+            OpenFolder(nearest)
+        )  # agents may put a link in the folder's place later
         self._failure: BeamError | None = None
         self._adds = adds
         self._open: dict[str, list[Event]] = {}
@@ -99,7 +101,7 @@ class Recorder:
 
         return both
 
-    def _held(self, place: Place) -> Place:
+    def _close_with_recorder(self, place: OpenFolder) -> OpenFolder:
         """Return the same folder, which will be closed when this recorder is garbage-collected."""
         weakref.finalize(self, place.close)
         return place
@@ -108,17 +110,17 @@ class Recorder:
         if any(isinstance(event, events.Notice) and event.code == "replayed" for event in turn):
             return
         path = file_of(self.folder, agent)
-        lines = b"".join(events.encode(without_source(event)) + b"\n" for event in turn)
+        lines = b"".join(events.encode(without_raw_line(event)) + b"\n" for event in turn)
         is_first = path.name not in self._begun and not self._adds
         self._begun.add(path.name)
         while self._missing:
-            self._place = self._held(Place(self._place.path / self._missing[0], within=self._place))
+            self._place = self._close_with_recorder(OpenFolder(self._place.path / self._missing[0], within=self._place))
             del self._missing[0]
         if is_first:
             self._place.put(path.name, lines)
             return
-        with files.disk("write", path):
-            handle = self._place.to_append(path.name)
+        with files.disk_action("write", path):
+            handle = self._place.open_to_append(path.name)
             try:
                 size = os.fstat(handle).st_size
                 try:
@@ -169,7 +171,7 @@ class Replay:
             self._count("live")
             return None
         self._count("unmatched")
-        raise NotFoundError(_miss(agent, prompt, turns, self.folder), _HINT, subject=agent, kind="no_recording")
+        raise NotFoundError(_miss_reason(agent, prompt, turns, self.folder), _HINT, subject=agent, kind="no_recording")
 
     def _use(self, kept: _Recorded, fit: str) -> RecordedTurn:
         kept.is_used = True
@@ -188,25 +190,25 @@ class Replay:
 _HINT = "record it again (--record), or let it fit less well: --replay-mode lenient or fill"
 
 
-def _miss(agent: str, prompt: str, turns: list[_Recorded], folder: Path) -> str:
+def _miss_reason(agent: str, prompt: str, turns: list[_Recorded], folder: Path) -> str:
     """Return why no recorded turn has this prompt: where the nearest recorded prompt differs, or that no turn is
     left."""
     left = [kept for kept in turns if not kept.is_used]
     if not left:
         what = f"all {len(turns)} are used" if turns else "there is none of it"
         return f"no recorded turn of {agent} is left in {folder.name}: {what}"
-    nearest = max(left, key=lambda kept: _common(kept.prompt, prompt))
-    at = _common(nearest.prompt, prompt)
+    nearest = max(left, key=lambda kept: _common_length(kept.prompt, prompt))
+    at = _common_length(nearest.prompt, prompt)
     line = prompt.count("\n", 0, at) + 1
-    start = max(0, at - _SHOWN // 2)
-    was, now = nearest.prompt[start : start + _SHOWN], prompt[start : start + _SHOWN]
+    start = max(0, at - _SHOWN_CHARACTERS // 2)
+    was, now = nearest.prompt[start : start + _SHOWN_CHARACTERS], prompt[start : start + _SHOWN_CHARACTERS]
     return (
         f"no recorded turn of {agent} has this prompt; the nearest is turn {nearest.number}, which differs from "
         f"character {at + 1} (line {line}) on: recorded {was!r}, now {now!r}"
     )
 
 
-def _common(one: str, other: str) -> int:
+def _common_length(one: str, other: str) -> int:
     count = 0
     for left, right in zip(one, other, strict=False):
         if left != right:
@@ -218,7 +220,7 @@ def _common(one: str, other: str) -> int:
 def _read(path: Path, agent: str) -> list[_Recorded]:
     """Return the turns in a file of journal lines. Turns that did not end are left out. Raises ConfigError."""
     try:
-        data = files.read(path, _LARGEST)
+        data = files.read(path, _LARGEST_FILE)
     except FileNotFoundError:
         return []
     except DiskError as error:

@@ -37,12 +37,12 @@ class RepeatWorktrees:
         wanted = self._scenario.worktree
         if wanted is None:
             return
-        worktrees = self._of_now()
+        worktrees = self._run_worktrees()
         for branch in await asyncio.to_thread(worktrees.remove_leftovers, self._folder):
             warn(f"a run was killed before; what it changed is in the branch {branch}")
         names = [self._branch_of(wanted, number) for number in range(1, self._times + 1)] if wanted.branch else []
         for name in names:
-            if await asyncio.to_thread(worktrees.has, f"refs/heads/{name}"):
+            if await asyncio.to_thread(worktrees.has_commit, f"refs/heads/{name}"):
                 what = f"there is a branch {name} already"
                 raise self._scenario.source.error(("worktree", "branch"), what, "give it another name")
 
@@ -54,11 +54,11 @@ class RepeatWorktrees:
         mark = self._context.clock.random(4).hex()
         branch = self._branch_of(wanted, number) or f"beam/{self._scenario.name}-{mark}"
         path = self._folder / f"{self._scenario.name}-{mark}"
-        worktrees = self._of_now()
+        worktrees = self._run_worktrees()
         changes = await asyncio.to_thread(worktrees.add, path, branch, wanted.start)
         return RepeatWorktree(worktrees, changes, path, branch, wanted)
 
-    def _of_now(self) -> RunWorktrees:
+    def _run_worktrees(self) -> RunWorktrees:
         """Return a new `RunWorktrees`. Its creation notes which programs git is configured to run in the folder."""
         home = self._context.home
         return RunWorktrees(home.project, self._context.environ, store=home.root)
@@ -90,7 +90,7 @@ class RepeatWorktree:
         try:
             return self._worktrees.end(self.changes, self._path, self._branch, self._wanted, before)
         except BeamError as error:
-            with contextlib.suppress(BeamError):  # what to tell is the first error
+            with contextlib.suppress(BeamError):  # the first error is the one to report
                 self._worktrees.unlock(self._path)
             self.lost = f"what the run changed stays in {self._path}: {error.message}"
             return WorktreeResult(branch=self._branch, path=str(self._path), diff=f"{error.message}\n")

@@ -152,7 +152,7 @@ def total(turns: list[TurnResult]) -> Spent:
     )
 
 
-def code_of(steps: tuple[StepResult, ...]) -> int:
+def run_exit_code(steps: tuple[StepResult, ...]) -> int:
     """Return the exit code of a run: that of the first failed step, or 13 if only a check of that step failed; 0 if no
     step failed."""
     for step in steps:

@@ -28,7 +28,7 @@ class RunWorktrees:
         self._environ = environ
         self._store = store
 
-    def has(self, commit: str) -> bool:
+    def has_commit(self, commit: str) -> bool:
         """Return whether there is a commit with this name."""
         if commit.startswith("-"):
             return False
@@ -40,20 +40,20 @@ class RunWorktrees:
         path.parent.mkdir(parents=True, exist_ok=True)
         if start.startswith("-"):
             raise UsageError(f"`from: {start}` names no commit", "write a branch, a tag or a commit")
-        self._repository.run(self._added(path, branch, start))
+        self._repository.run(self._add_calls(path, branch, start))
         inside = self._repository.output("rev-parse", "--show-prefix").rstrip("/")
         folder = path / inside if inside else path
         own = Repository(folder, self._environ, project=self._repository.project)
         return FolderChanges(folder, self._environ, store=self._store, repository=own)
 
-    def _added(self, path: Path, branch: str, start: str) -> calls.Calls[None]:
+    def _add_calls(self, path: Path, branch: str, start: str) -> calls.GitCalls[None]:
         call = self._repository.call
-        reason, what = owned.text_of(tree.this_process()), ("-b", branch, str(path), start)
+        reason, what = owned.owner_text(tree.this_process()), ("-b", branch, str(path), start)
         try:
             # Locked from the start: if this process is killed, git goes on, and the next run removes what it made.
             yield call("worktree", "add", "-q", "--lock", "--reason", reason, *what)
         except calls.GitError as error:
-            if error.code != calls.USAGE:  # git before 2.34
+            if error.code != calls.USAGE_EXIT_CODE:  # git before 2.34
                 raise
             yield call("worktree", "add", "-q", *what)
             yield call("worktree", "lock", "--reason", reason, str(path))
@@ -115,8 +115,8 @@ class RunWorktrees:
         """Raise UsageError unless the work tree's `.git` leads to this repository: an agent could have changed it."""
         own = self._repository
         common = Path(os.path.realpath(own.folder / own.output("rev-parse", "--git-common-dir")))
-        place = Path(_text(path / ".git").removeprefix("gitdir: "))
-        if place.parent != common / "worktrees" or _text(place / "gitdir") != str(path / ".git"):
+        place = Path(_read_git_file(path / ".git").removeprefix("gitdir: "))
+        if place.parent != common / "worktrees" or _read_git_file(place / "gitdir") != str(path / ".git"):
             raise UsageError(
                 f"{path}/.git was changed: it does not lead to {common} any more, and nothing is committed",
                 f"look at what is in {path}, then remove it",
@@ -126,13 +126,13 @@ class RunWorktrees:
 
 def commit_all(repository: Repository) -> None:
     """Commit all changes in a work tree. Raises UsageError."""
-    repository.run(_committed(repository))
+    repository.run(_commit_calls(repository))
 
 
-def _committed(repository: Repository) -> calls.Calls[None]:
+def _commit_calls(repository: Repository) -> calls.GitCalls[None]:
     call, folder = repository.call, repository.folder
-    yield from index.watch_every_file(call, folder)
-    before = yield from index.add(call)
+    yield from index.unmark_files(call, folder)
+    before = yield from index.add_files(call)
     empty = [path for path in before if os.path.isdir(folder / os.fsdecode(path))]  # noqa: PTH112
     there = index.repositories_in((yield call("ls-files", "-s", "-z")))
     back = [b"160000 " + before[path] + b"\t" + path for path in empty if path not in there]
@@ -142,7 +142,7 @@ def _committed(repository: Repository) -> calls.Calls[None]:
         yield call("commit", "-q", "--no-verify", "-m", "What the run changed")
 
 
-def _text(path: Path) -> str:
+def _read_git_file(path: Path) -> str:
     """Return the text of one of git's short files; "" if the file can't be read."""
     try:
         return files.read(path, _LARGEST_LINK).decode(errors="surrogateescape").strip()

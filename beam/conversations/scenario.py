@@ -34,7 +34,7 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     budget_usd: float | None = None
 
-    def over(self, general: TurnOptions) -> TurnOptions:
+    def with_defaults(self, general: TurnOptions) -> TurnOptions:
         """Return these options, with the values of `general` in place of unset ones."""
         names = self.__struct_fields__
         own = {name: getattr(self, name) for name in names}
@@ -171,7 +171,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
     def all_steps(self) -> Iterator[Step]:
         """Yield each step in the order of the file. The steps inside of a parallel step come after it."""
-        return _each(self.steps)
+        return _each_step(self.steps)
 
     def handed_over(self) -> frozenset[str]:
         """Return the agents whose turns a later step quotes for another agent."""
@@ -196,11 +196,11 @@ class Scenario(Struct, frozen=True, kw_only=True):
         return found
 
 
-def _each(steps: tuple[Step, ...]) -> Iterator[Step]:
+def _each_step(steps: tuple[Step, ...]) -> Iterator[Step]:
     for step in steps:
         yield step
         if isinstance(step, Parallel):
-            yield from _each(step.steps)
+            yield from _each_step(step.steps)
 
 
 def agents_of(step: Step) -> Iterator[tuple[str, At]]:

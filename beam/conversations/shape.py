@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
 from beam.base import durations, patterns
 from beam.base.errors import UsageError
-from beam.config.source import Source, nearest, nearest_alone
+from beam.config.source import Source, nearest_hint, nearest_or_all_hint
 
 At = tuple[str, ...]
 Schema = dict[str, object]
-_LARGEST = 10**12
+_LARGEST_NUMBER = 10**12
 
 
 class Shape(Protocol):
@@ -51,7 +51,7 @@ def kind_of(value: object) -> str:
     return "a date"
 
 
-def expected(what: str, value: object, at: At, source: Source, hint: str = "") -> Exception:
+def wrong_kind_error(what: str, value: object, at: At, source: Source, hint: str = "") -> Exception:
     """Return the error about a value of the wrong kind."""
     if not hint and isinstance(value, (bool, int, float)) and ("text" in what or "prompt" in what or "command" in what):
         hint = "write it in quotes if it is meant as text"
@@ -67,7 +67,7 @@ class Text(Struct, frozen=True):
 
     def read(self, value: object, at: At, source: Source) -> str:
         if not isinstance(value, str):
-            raise expected("text", value, at, source)
+            raise wrong_kind_error("text", value, at, source)
         if not value.strip():
             raise source.error(at, "is empty", "write a text, or leave the key out")
         if "\0" in value:
@@ -89,7 +89,7 @@ class Regex(Struct, frozen=True):
             re.compile(text)
         except (re.error, RecursionError, OverflowError) as error:
             raise source.error(at, f"not a regular expression: {error}", "for plain text use `contains`") from error
-        problem = patterns.problem(text, whole_screen=False)
+        problem = patterns.find_problem(text, whole_screen=False)
         if problem:
             raise source.error(at, problem, "for plain text use `contains`")
         return text
@@ -102,7 +102,7 @@ class Number(Struct, frozen=True):
     """A number in a range. `whole`: without a fraction."""
 
     least: float = 0
-    most: float = _LARGEST
+    most: float = _LARGEST_NUMBER
     whole: bool = False
 
     def read(self, value: object, at: At, source: Source) -> int | float:
@@ -112,7 +112,7 @@ class Number(Struct, frozen=True):
             or not isinstance(value, (int, float))
             or (self.whole and not isinstance(value, int))
         ):
-            raise expected(what, value, at, source, f"write {what} without quotes")
+            raise wrong_kind_error(what, value, at, source, f"write {what} without quotes")
         if not math.isfinite(value) or not self.least <= value <= self.most:
             raise source.error(at, f"{value} is out of range", f"give a number from {self.least:g} to {self.most:g}")
         return value
@@ -126,7 +126,7 @@ class Flag(Struct, frozen=True):
 
     def read(self, value: object, at: At, source: Source) -> bool:
         if not isinstance(value, bool):
-            raise expected("true or false", value, at, source, "write true or false, without quotes")
+            raise wrong_kind_error("true or false", value, at, source, "write true or false, without quotes")
         return value
 
     def schema(self) -> Schema:
@@ -143,7 +143,7 @@ class Seconds(Struct, frozen=True):
             except UsageError as error:
                 raise source.error(at, error.message, error.hint) from error
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise expected("a duration", value, at, source, "write it like 90s, 5m or 1h30m")
+            raise wrong_kind_error("a duration", value, at, source, "write it like 90s, 5m or 1h30m")
         if not 0 < value <= durations.LONGEST:
             raise source.error(at, f"{value} seconds are out of range", "write it like 90s, 5m or 1h30m")
         return float(value)
@@ -159,24 +159,26 @@ class Seconds(Struct, frozen=True):
         }
 
 
-class Word(Struct, frozen=True):
+class Choice(Struct, frozen=True):
     """A text that is one of `words`."""
 
     words: tuple[str, ...]
 
     def read(self, value: object, at: At, source: Source) -> str:
         if not isinstance(value, str):
-            raise expected(f"one of {', '.join(self.words)}", value, at, source, nearest_alone(str(value), self.words))
+            raise wrong_kind_error(
+                f"one of {', '.join(self.words)}", value, at, source, nearest_hint(str(value), self.words)
+            )
         if value not in self.words:
             words = ", ".join(self.words)
-            raise source.error(at, f"{value[:60]!r} is not one of {words}", nearest_alone(value, self.words))
+            raise source.error(at, f"{value[:60]!r} is not one of {words}", nearest_hint(value, self.words))
         return value
 
     def schema(self) -> Schema:
         return {"enum": list(self.words)}
 
 
-class Many(Struct, frozen=True):
+class OneOrMore(Struct, frozen=True):
     """One value of the shape `each`, or a list of such values. `read` returns a tuple."""
 
     each: Shape
@@ -186,7 +188,7 @@ class Many(Struct, frozen=True):
     def read(self, value: object, at: At, source: Source) -> tuple[object, ...]:
         if not isinstance(value, list):
             if not self.alone:
-                raise expected("a list", value, at, source, "begin each item on a line of its own, with a dash")
+                raise wrong_kind_error("a list", value, at, source, "begin each item on a line of its own, with a dash")
             return (self.each.read(value, at, source),)
         if not value:
             raise source.error(at, "the list is empty", "write at least one item, or leave the key out")
@@ -211,10 +213,10 @@ class Table(Struct, frozen=True):
 
     def read(self, value: object, at: At, source: Source) -> dict[str, object]:
         if not isinstance(value, dict):
-            raise expected("keys and values", value, at, source, f"the keys are {', '.join(self.fields)}")
+            raise wrong_kind_error("keys and values", value, at, source, f"the keys are {', '.join(self.fields)}")
         for key in value:
             if key not in self.fields:
-                raise source.error((*at, key), "unknown key", nearest(key, tuple(self.fields)))
+                raise source.error((*at, key), "unknown key", nearest_or_all_hint(key, tuple(self.fields)))
         for key in self.required:
             if key not in value:
                 raise source.error(at, f"has no `{key}`", f"write `{key}:`")
@@ -242,7 +244,7 @@ class Table(Struct, frozen=True):
         return made
 
 
-class Named(Struct, frozen=True):
+class NamedValues(Struct, frozen=True):
     """A table whose keys are names that match `pattern`, and whose values have the shape `each`. `rule` says in words
     what the pattern means."""
 
@@ -252,7 +254,7 @@ class Named(Struct, frozen=True):
 
     def read(self, value: object, at: At, source: Source) -> dict[str, object]:
         if not isinstance(value, dict):
-            raise expected("names and values", value, at, source, "write `NAME: VALUE`, a line each")
+            raise wrong_kind_error("names and values", value, at, source, "write `NAME: VALUE`, a line each")
         for name in value:
             if re.fullmatch(self.pattern, name) is None:
                 raise source.error((*at, name), f"{name[:60]!r} is not {self.rule}", f"it must match {self.pattern}")
@@ -266,7 +268,7 @@ class Named(Struct, frozen=True):
         }
 
 
-class Either(Struct, frozen=True):
+class EitherKind(Struct, frozen=True):
     """A value of one of several kinds, with a shape for each. The keys of `shapes` are the kinds: str, bool, number,
     list, dict and none. `what` names the value in errors."""
 
@@ -276,7 +278,7 @@ class Either(Struct, frozen=True):
     def read(self, value: object, at: At, source: Source) -> object:
         shape = self.shapes.get(_KINDS.get(type(value), ""))
         if shape is None:
-            raise expected(self.what, value, at, source)
+            raise wrong_kind_error(self.what, value, at, source)
         return shape.read(value, at, source)
 
     def schema(self) -> Schema:
@@ -293,13 +295,13 @@ class Nothing(Struct, frozen=True):
 
     def read(self, value: object, at: At, source: Source) -> None:
         if value is not None:
-            raise expected("nothing", value, at, source, "leave the value out")
+            raise wrong_kind_error("nothing", value, at, source, "leave the value out")
 
     def schema(self) -> Schema:
         return {"type": "null"}
 
 
-class Cases(Struct, frozen=True):
+class OneOfTables(Struct, frozen=True):
     """One of several tables. Each of the tables has a key that no other has: its key in `cases`. `read` returns this
     key and the table. `what` names the value in errors."""
 
@@ -309,7 +311,7 @@ class Cases(Struct, frozen=True):
     def read(self, value: object, at: At, source: Source) -> tuple[str, dict[str, object]]:
         keys = ", ".join(self.cases)
         if not isinstance(value, dict):
-            raise expected(self.what, value, at, source, f"it begins with one of {keys}")
+            raise wrong_kind_error(self.what, value, at, source, f"it begins with one of {keys}")
         there = [key for key in self.cases if key in value]
         if len(there) > 1:
             raise source.error(
@@ -320,7 +322,9 @@ class Cases(Struct, frozen=True):
             if wrong is None:
                 raise source.error(at, "is empty", f"it begins with one of {keys}")
             raise source.error(
-                (*at, str(wrong)), f"no {self.what} begins with `{wrong}`", nearest(str(wrong), tuple(self.cases))
+                (*at, str(wrong)),
+                f"no {self.what} begins with `{wrong}`",
+                nearest_or_all_hint(str(wrong), tuple(self.cases)),
             )
         return there[0], self.cases[there[0]].read(value, at, source)
 
@@ -328,7 +332,7 @@ class Cases(Struct, frozen=True):
         return {"oneOf": [case.schema() for case in self.cases.values()]}
 
 
-class Later(Struct, frozen=True):
+class ShapeReference(Struct, frozen=True):
     """A reference to the shape `name` in `shapes`. The shape is looked up only when a value is read, so that a shape
     can contain itself."""
 
@@ -349,7 +353,7 @@ class Settings(Struct, frozen=True):
         from beam.config.fields import settings_fields
 
         if not isinstance(value, dict) or not value:
-            raise expected("an agent's settings", value, at, source, "write at least `adapter:` or `model:`")
+            raise wrong_kind_error("an agent's settings", value, at, source, "write at least `adapter:` or `model:`")
         return settings_fields(value, at, source)
 
     def schema(self) -> Schema:
@@ -363,7 +367,7 @@ class JsonSchema(Struct, frozen=True):
         import jsonschema
 
         if not isinstance(value, dict):
-            raise expected("a JSON Schema", value, at, source, "a schema is keys and values")
+            raise wrong_kind_error("a JSON Schema", value, at, source, "a schema is keys and values")
         try:
             jsonschema.Draft202012Validator.check_schema(value)
         except jsonschema.SchemaError as error:
@@ -374,8 +378,3 @@ class JsonSchema(Struct, frozen=True):
 
     def schema(self) -> Schema:
         return {"type": "object"}
-
-
-def words_of(values: Sequence[object]) -> tuple[str, ...]:
-    """Return values that are known to be texts, as a tuple of texts."""
-    return tuple(str(value) for value in values)

@@ -13,7 +13,7 @@ from beam.conversations.budget import BudgetMeter
 from beam.conversations.facts import TurnFacts
 from beam.conversations.hand_over import ContextMode, quote
 from beam.conversations.held import HeldAgents
-from beam.conversations.judge import SCHEMA, Score, prompt_of, score_in
+from beam.conversations.judge import SCHEMA, Score, judge_prompt, score_in
 from beam.conversations.model_calls import ModelFolders
 from beam.conversations.recording import Recorder, with_recorder
 from beam.conversations.scenario import Judging, Scenario, TurnOptions
@@ -24,7 +24,7 @@ from beam.turns.choice import face_of
 from beam.turns.stop import Stop
 
 
-class Speaking:
+class TurnRunner:
     """Runs the turns of a run's agents. It adds up their usage, records them, and keeps the events of agents whose
     turns a later step quotes."""
 
@@ -63,9 +63,9 @@ class Speaking:
             with_recorder(self._recorder, event)
             self._meter.compare_with_limits()
             if stop.reason is None and (why := limit()):
-                stop.ask("cancelled", by=why)
+                stop.request("cancelled", by=why)
 
-        options = self._fitting(turn.agent, options)
+        options = self._without_unsupported_access(turn.agent, options)
         options = msgspec.structs.replace(options, model_calls=self._models.next(step, turn.agent))
         turn.outcome = await self._agents.say(turn.agent, turn.prompt, options, seen, stop)
         if turn.outcome.status is Status.CANCELLED and stop.reason is not None and not self._agents.stopped_by:
@@ -75,30 +75,30 @@ class Speaking:
             self._recorder.check()
         return turn.outcome
 
-    def handed_over(self, agent: str, mode: ContextMode) -> str:
+    def quote_turns(self, agent: str, mode: ContextMode) -> str:
         """Return the quote of that agent's turns in this run. The quote has no times, so that it is the same in a
         replay. Raises NotFoundError if the agent had no turn."""
         return quote(agent, self._told[agent], mode, has_times=False)
 
     async def score(self, step: str, judging: Judging, subject: str, facts: list[TurnFacts]) -> tuple[Score, TurnFacts]:
         """Have an agent score a text; return the score, and the turn, which is also added to `facts`."""
-        turn = TurnFacts(judging.agent, prompt_of(judging.rubric, subject))
+        turn = TurnFacts(judging.agent, judge_prompt(judging.rubric, subject))
         facts.append(turn)
-        outcome = await self.say(step, turn, options_of(judging.options, self._judge_schema(judging)))
+        outcome = await self.say(step, turn, message_options(judging.options, self._judge_schema(judging)))
         if outcome.status is not Status.COMPLETED:
             return Score(None, f"{judging.agent}: {outcome.status}: {outcome.reason or ''}"), turn
         return score_in(turn), turn
 
-    def _fitting(self, agent: str, options: Options) -> Options:
+    def _without_unsupported_access(self, agent: str, options: Options) -> Options:
         """Return the options. If the agent's mode has no access levels, the access is left out."""
-        can = self._can(agent, options.via)
+        can = self._capabilities(agent, options.via)
         return options if can is None or can.access else msgspec.structs.replace(options, access=None)
 
     def _judge_schema(self, judging: Judging) -> str | None:
-        can = self._can(judging.agent, judging.options.via)
+        can = self._capabilities(judging.agent, judging.options.via)
         return SCHEMA if can is not None and can.schema else None
 
-    def _can(self, agent: str, via: str | None) -> Capabilities | None:
+    def _capabilities(self, agent: str, via: str | None) -> Capabilities | None:
         """Return the capabilities of the agent in the mode `via`; None if the agent does not have that mode."""
         adapter = registry.adapter(self._agents.context.config.resolve(agent).settings.adapter)
         try:
@@ -107,7 +107,7 @@ class Speaking:
             return None
 
 
-def options_of(options: TurnOptions, schema: str | None) -> Options:
+def message_options(options: TurnOptions, schema: str | None) -> Options:
     """Return message options with the values of a step's options. `schema` is a JSON Schema as text, or None."""
     return Options(
         model=options.model,

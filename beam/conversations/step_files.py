@@ -44,11 +44,11 @@ class StepFiles:
 
     async def begin(self) -> None:
         """Take a snapshot of the files before the first step."""
-        if await asyncio.to_thread(self._changes.is_there):
+        if await asyncio.to_thread(self._changes.is_in_repository):
             self.before = await asyncio.to_thread(self._changes.snapshot)
 
     @property
-    def is_kept(self) -> bool:
+    def keeps_changes(self) -> bool:
         """Return whether the steps' changes of the files are recorded, or applied again."""
         return self.restores and (self._recorder or self._replay) is not None
 
@@ -71,7 +71,7 @@ class StepFiles:
 
     async def snapshot_to_keep(self) -> str:
         """Return a snapshot for `keep`; "" if changes are neither recorded nor applied again."""
-        return await self.snapshot() if self.is_kept else ""
+        return await self.snapshot() if self.keeps_changes else ""
 
     async def keep(self, step: str, before: str) -> None:
         """Record how the files changed since the snapshot `before`; in a replay, apply the recorded changes instead."""
@@ -107,7 +107,7 @@ class StepFiles:
         except (OSError, ValueError, DiskError):
             return None
 
-    def text_of(self, path: str) -> str:
+    def prompt_file_text(self, path: str) -> str:
         """Return the text of a file for a prompt. Raises UsageError if the file is gone, or if a link on its path was
         changed since the run began."""
         if os.path.realpath(path) != self._real_paths[path]:

@@ -23,7 +23,7 @@ def is_failure(turn: TurnFacts, step: Step) -> bool:
     return not any(each.kind in ("status", "exit_code") for each in step.expect)
 
 
-def first_code(facts: list[TurnFacts], about: StepResult) -> int:
+def first_exit_code(facts: list[TurnFacts], about: StepResult) -> int:
     """Return the exit code of the first turn without success; if there is no such turn, that of the step `about`."""
     codes = [turn.outcome.exit_code for turn in facts if turn.outcome is not None]
     return next((code for code in codes if code), about.exit_code)

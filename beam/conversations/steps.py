@@ -13,7 +13,7 @@ from beam.broker.compose import replace_surrogates
 from beam.conversations import chat as chats
 from beam.conversations.budget import BudgetMeter
 from beam.conversations.changes import FolderChanges
-from beam.conversations.checking import OF_GIT, Checking, judged_check
+from beam.conversations.checking import GIT_CHECKS, CheckRunner, judged_check
 from beam.conversations.expect import Changes, Subject, ci_failures, value_text
 from beam.conversations.facts import TurnFacts
 from beam.conversations.hand_over import ContextMode
@@ -32,9 +32,9 @@ from beam.conversations.scenario import (
     Step,
     checks_of,
 )
-from beam.conversations.speaking import Speaking, options_of
+from beam.conversations.speaking import TurnRunner, message_options
 from beam.conversations.step_files import StepFiles
-from beam.conversations.step_result import first_code, is_failure, kind_of, turn_result
+from beam.conversations.step_result import first_exit_code, is_failure, kind_of, turn_result
 
 
 class _SkipError(Exception):
@@ -64,9 +64,9 @@ class StepRunner:
         self.files = StepFiles(scenario, folder, changes, recorder=recorder, replay=replay, restores=restores)
         self.is_parallel = False  # steps run at the same time: nobody knows which of them made a change
         self._agents = agents
-        self._speaking = Speaking(scenario, agents, meter, recorder=recorder, models=models)
+        self._speaking = TurnRunner(scenario, agents, meter, recorder=recorder, models=models)
         environ = dict(agents.context.environ)
-        self._checking = Checking(
+        self._checking = CheckRunner(
             scenario,
             self._speaking,
             self.files,
@@ -86,7 +86,7 @@ class StepRunner:
         self._why_skipped = self._why_skipped or why
 
     @property
-    def is_answered(self) -> bool:
+    def is_replay(self) -> bool:
         """Return whether no agent runs: every turn is answered from a recording."""
         return self._replay is not None and not self._replay.needs_agents
 
@@ -94,24 +94,24 @@ class StepRunner:
         """Run a step and return its result."""
         began = self._clock.monotonic()
         if self._why_skipped:
-            return self._skipped(step, self._why_skipped)
+            return self._skip(step, self._why_skipped)
         before = await self.files.snapshot() if self._needs_snapshot(step) else ""
         facts: list[TurnFacts] = []
         self._turns[step.id] = facts
         try:
-            result = await self._ran(step, facts)
+            result = await self._run_by_kind(step, facts)
         except _SkipError as why:
-            return self._skipped(step, str(why))
+            return self._skip(step, str(why))
         except BeamError as error:
-            result = self._made(step, facts, why=str(error), exit_code=int(error.exit_code) or 1)
+            result = self._make_result(step, facts, why=str(error), exit_code=int(error.exit_code) or 1)
         result = msgspec.structs.replace(result, duration_s=round(self._clock.monotonic() - began, 3))
         if not isinstance(step, Run) and not self.is_parallel:
             await self.files.keep(step.id, before)
-        result = await self._checked(step, result, facts, before)
+        result = await self._run_checks(step, result, facts, before)
         self._results[step.id] = result
         return result
 
-    async def _ran(self, step: Step, facts: list[TurnFacts]) -> StepResult:
+    async def _run_by_kind(self, step: Step, facts: list[TurnFacts]) -> StepResult:
         match step:
             case Send():
                 return await self._send(step, facts)
@@ -121,15 +121,15 @@ class StepRunner:
                 return await self._judge(step, facts)
             case Run():
                 return await self._run(step)
-        return self._made(step, facts)
+        return self._make_result(step, facts)
 
     # -- kinds of steps ------------------------------------------------------------------------------------------------
 
     async def _send(self, step: Send, facts: list[TurnFacts]) -> StepResult:
         prompt = await self._prompt(step.prompt)
         if step.context_from is not None:
-            prompt = f"{prompt}\n\n{self._handed_over(step.context_from, step.context)}"
-        options = options_of(step.options, step.schema)
+            prompt = f"{prompt}\n\n{self._quote_turns(step.context_from, step.context)}"
+        options = message_options(step.options, step.schema)
         facts += [TurnFacts(agent, prompt) for agent in step.agents]
         said = await asyncio.gather(
             *(self._speaking.say(step.id, each, options) for each in facts), return_exceptions=True
@@ -137,16 +137,16 @@ class StepRunner:
         for error in said:
             if isinstance(error, BaseException):
                 raise error
-        return self._made(step, facts)
+        return self._make_result(step, facts)
 
     async def _chat(self, step: Chat, facts: list[TurnFacts]) -> StepResult:
-        floor = chats.Floor(step, await self._prompt(step.prompt))
-        options, until, began = options_of(step.options, None), step.until, self._clock.monotonic()
-        speaker: str | None = floor.first()
+        floor = chats.ChatState(step, await self._prompt(step.prompt))
+        options, until, began = message_options(step.options, None), step.until, self._clock.monotonic()
+        speaker: str | None = floor.first_speaker()
         why = ""
         while not why:
             if step.moderator is not None:
-                speaker, why = await self._chosen(step, floor, facts)
+                speaker, why = await self._ask_moderator(step, floor, facts)
                 if why:
                     break
             if speaker is None:
@@ -166,33 +166,35 @@ class StepRunner:
             floor.add(speaker, turn.reply)
             if until.phrase is not None and until.phrase in turn.reply:
                 why = f"{speaker} said {value_text(until.phrase)!r}"
-            elif until.check and await self._holds(step, turn):
+            elif until.check and await self._chat_check_passes(step, turn):
                 why = f"the check of `until` passed: {until.check[0].kind}"
             else:
                 why = chats.limit_reached(until, facts, step.moderator, self._clock.monotonic() - began)
-                speaker = floor.after(speaker, turn.reply)
-        result = self._made(step, facts)
+                speaker = floor.next_speaker(speaker, turn.reply)
+        result = self._make_result(step, facts)
         return result if result.why else msgspec.structs.replace(result, why=f"ended: {why}")
 
-    async def _chosen(self, step: Chat, floor: chats.Floor, facts: list[TurnFacts]) -> tuple[str | None, str]:
+    async def _ask_moderator(
+        self, step: Chat, floor: chats.ChatState, facts: list[TurnFacts]
+    ) -> tuple[str | None, str]:
         """Ask the moderator who speaks next; return that agent, or why the chat is over."""
         assert step.moderator is not None
-        turn = TurnFacts(step.moderator, floor.question())
+        turn = TurnFacts(step.moderator, floor.moderator_prompt())
         facts.append(turn)
         limit = partial(chats.budget_reached, step.until, facts)
-        outcome = await self._speaking.say(step.id, turn, options_of(step.options, None), limit=limit)
+        outcome = await self._speaking.say(step.id, turn, message_options(step.options, None), limit=limit)
         if turn.cut:
             return None, turn.cut
         if outcome.exit_code:
             return None, f"{step.moderator} failed"
-        named = chats.chosen(turn.reply, step.agents)
+        named = chats.chosen_speaker(turn.reply, step.agents)
         if named == chats.DONE:
             return None, f"{step.moderator} said that it is settled"
         return named, "" if named is not None else f"{step.moderator} named nobody: {value_text(turn.reply)!r}"
 
     async def _judge(self, step: Judge, facts: list[TurnFacts]) -> StepResult:
         score, turn = await self._speaking.score(step.id, step.judging, self._reply_of(step.of), facts)
-        result = self._made(step, facts)
+        result = self._make_result(step, facts)
         if result.verdict is Verdict.FAILED:
             return result
         checked = judged_check(score, step.judging, self._line(step))
@@ -204,7 +206,7 @@ class StepRunner:
                 "the turns are replayed: no tool was run again, so the files are not what it would work on"
             )
         ran = await self._checking.run(step.command, step.timeout)
-        result = self._made(step, [], why=ran.why, exit_code=ran.exit_code, output=ran.output)
+        result = self._make_result(step, [], why=ran.why, exit_code=ran.exit_code, output=ran.output)
         if ran.is_stopped:
             return msgspec.structs.replace(result, exit_code=int(ExitCode.CANCELLED))
         if ran.exit_code and any(each.kind == "exit_code" for each in step.expect):
@@ -213,8 +215,8 @@ class StepRunner:
             return msgspec.structs.replace(result, exit_code=int(ExitCode.CHECK_FAILED))
         return result
 
-    async def _holds(self, step: Chat, turn: TurnFacts) -> bool:
-        return await self._checking.holds(step.id, step.until.check, [turn], is_replayed=self._is_replayed())
+    async def _chat_check_passes(self, step: Chat, turn: TurnFacts) -> bool:
+        return await self._checking.all_pass(step.id, step.until.check, [turn], is_replayed=self._is_replayed())
 
     # -- prompts -------------------------------------------------------------------------------------------------------
 
@@ -223,7 +225,7 @@ class StepRunner:
         for part in parts:
             match part.kind:
                 case "file":
-                    texts.append(self.files.text_of(part.value))
+                    texts.append(self.files.prompt_file_text(part.value))
                 case "reply":
                     texts.append(self._reply_of(part.value))
                 case "diff":
@@ -240,19 +242,19 @@ class StepRunner:
             raise _SkipError(f"step {step} said nothing")
         return result.reply
 
-    def _handed_over(self, agent: str, mode: ContextMode) -> str:
+    def _quote_turns(self, agent: str, mode: ContextMode) -> str:
         try:
-            return self._speaking.handed_over(agent, mode)
+            return self._speaking.quote_turns(agent, mode)
         except NotFoundError:
             raise _SkipError(f"{agent} had no turn before") from None
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
-    async def _checked(self, step: Step, result: StepResult, facts: list[TurnFacts], before: str) -> StepResult:
+    async def _run_checks(self, step: Step, result: StepResult, facts: list[TurnFacts], before: str) -> StepResult:
         if isinstance(step, CheckStep):
             of = self._results.get(step.of)
             if step.of and (of is None or of.verdict is Verdict.SKIPPED):
-                return self._skipped(step, f"step {step.of} was not run")
+                return self._skip(step, f"step {step.of} was not run")
             facts = self._turns.get(step.of, [])
             result, about = result, of or result
         else:
@@ -261,7 +263,7 @@ class StepRunner:
         subject = Subject(
             turns=facts,
             reply=about.reply,
-            exit_code=first_code(facts, about),
+            exit_code=first_exit_code(facts, about),
             duration_s=about.duration_s,
             text_inside=self.files.text_inside,
             changed=lambda: changes,
@@ -290,10 +292,10 @@ class StepRunner:
     def _needs_snapshot(self, step: Step) -> bool:
         if isinstance(step, CheckStep):
             return False
-        return self.files.is_kept or any(each.kind in OF_GIT for each in checks_of(step))
+        return self.files.keeps_changes or any(each.kind in GIT_CHECKS for each in checks_of(step))
 
     async def _changes(self, before: str, step: Step) -> Changes:
-        if not before or not any(each.kind in OF_GIT for each in step.expect) or self._is_replayed():
+        if not before or not any(each.kind in GIT_CHECKS for each in step.expect) or self._is_replayed():
             return Changes()
         return await self.files.changes(before)
 
@@ -305,7 +307,7 @@ class StepRunner:
 
     # -- results -------------------------------------------------------------------------------------------------------
 
-    def _made(
+    def _make_result(
         self, step: Step, facts: list[TurnFacts], *, why: str = "", exit_code: int = 0, output: str = ""
     ) -> StepResult:
         """Return the result of a step before its checks. The result is failed if a turn failed, unless the step expects
@@ -328,7 +330,7 @@ class StepRunner:
             output=output,
         )
 
-    def _skipped(self, step: Step, why: str) -> StepResult:
+    def _skip(self, step: Step, why: str) -> StepResult:
         result = StepResult(id=step.id, kind=kind_of(step), verdict=Verdict.SKIPPED, line=self._line(step), why=why)
         self._results[step.id] = result
         return result

@@ -31,28 +31,32 @@ from beam.conversations.scenario import (
 )
 from beam.model.autoloaded import Finding
 from beam.trust import ledger, scan
-from beam.trust.declarations import AdapterFacts, files_named, of_scenario
+from beam.trust.declarations import AdapterFacts, findings_of_code_files, findings_of_scenario_agent
 
-_NAMED = 3
+_MOST_NAMED = 3
 
 
 def findings_of_scenario(scenario: Scenario, context: RootContext) -> list[Finding]:
     """Return everything in the scenario that needs trust; an empty list if nothing does."""
-    found = [*_of_agents(scenario, context), *_of_steps(scenario, context), *_of_schemas(scenario, context)]
+    found = [
+        *_agent_findings(scenario, context),
+        *_step_findings(scenario, context),
+        *_schema_findings(scenario, context),
+    ]
     return list({each.name: each for each in found}.values())
 
 
 def check_trusted(scenario: Scenario, context: RootContext) -> None:
     """Raise UntrustedError if the scenario needs trust and nobody trusts the file as it is."""
     found = findings_of_scenario(scenario, context)
-    if not found or context.environ.get(ledger.VARIABLE) == "1":
+    if not found or context.environ.get(ledger.TRUST_VARIABLE) == "1":
         return
-    if ledger.is_remembered(_real(scenario), digest_of(scenario, found), context.environ):
+    if ledger.is_remembered(_real_path(scenario), digest_of(scenario, found), context.environ):
         return
     said = [each.name if each.says else f"it runs {each.name}" for each in found]
-    more = f"; and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+    more = f"; and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
     raise UntrustedError(
-        f"nobody trusts {scenario.source.name} as it is: {'; '.join(said[:_NAMED])}{more}",
+        f"nobody trusts {scenario.source.name} as it is: {'; '.join(said[:_MOST_NAMED])}{more}",
         f"look at it, then: beam trust {shlex.quote(scenario.source.name)}",
         subject=scenario.source.name,
     )
@@ -61,7 +65,7 @@ def check_trusted(scenario: Scenario, context: RootContext) -> None:
 def trust(scenario: Scenario, context: RootContext) -> None:
     """Trust the file, and the programs that it names, as they are now."""
     found = findings_of_scenario(scenario, context)
-    ledger.remember(_real(scenario), digest_of(scenario, found), context.environ)
+    ledger.remember_file(_real_path(scenario), digest_of(scenario, found), context.environ)
 
 
 def digest_of(scenario: Scenario, found: list[Finding]) -> str:
@@ -70,11 +74,11 @@ def digest_of(scenario: Scenario, found: list[Finding]) -> str:
     return sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _real(scenario: Scenario) -> Path:
+def _real_path(scenario: Scenario) -> Path:
     return Path(os.path.realpath(scenario.path))
 
 
-def _of_agents(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
+def _agent_findings(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
     context = with_scenario(context, scenario)
     for name in scenario.agents:
         try:
@@ -82,35 +86,37 @@ def _of_agents(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
             card = registry.adapter(resolved.settings.adapter).card
         except BeamError:
             continue  # an agent that can't run needs no trust
-        yield from of_scenario(resolved, AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text))
+        yield from findings_of_scenario_agent(
+            resolved, AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
+        )
 
 
-def _of_steps(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
+def _step_findings(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
     for step in scenario.all_steps():
         if isinstance(step, Run):
-            yield from _of_command(step.command, context)
+            yield from _command_findings(step.command, context)
         for each in checks_of(step):
             if each.kind == "command" and isinstance(each.value, (str, tuple)):
-                yield from _of_command(each.value, context)
+                yield from _command_findings(each.value, context)
         for options in _options_of(step):
             if options.access not in (None, "read"):
-                yield _sentence(f"it gives {_who(step)} {options.access} access")
+                yield _finding(f"it gives {_agents_text(step)} {options.access} access")
         for part in getattr(step, "prompt", ()):
             if part.kind == "file" and not _is_inside(Path(part.value), context.home.project):
-                yield _sentence(f"it puts {scan.shown(part.value)}, which is outside of this folder, into a prompt")
+                yield _finding(f"it puts {scan.shorten(part.value)}, which is outside of this folder, into a prompt")
 
 
-def _of_schemas(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
+def _schema_findings(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
     for path in scenario.schemas:
         if not _is_inside(Path(path), context.home.project):
-            yield _sentence(f"it shows an agent {scan.shown(path)}, which is outside of this folder, as a schema")
+            yield _finding(f"it shows an agent {scan.shorten(path)}, which is outside of this folder, as a schema")
 
 
-def _of_command(command: Command, context: RootContext) -> Iterator[Finding]:
+def _command_findings(command: Command, context: RootContext) -> Iterator[Finding]:
     words = _words(command) if isinstance(command, str) else command
     text = command if isinstance(command, str) else " ".join(command)
-    yield _sentence(f"it runs {scan.shown(repr(text.strip()))}")
-    yield from files_named(words, context.home.project, "the scenario")
+    yield _finding(f"it runs {scan.shorten(repr(text.strip()))}")
+    yield from findings_of_code_files(words, context.home.project, "the scenario")
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -130,7 +136,7 @@ def _options_of(step: Step) -> Iterator[TurnOptions]:
             yield each.value.options
 
 
-def _who(step: Step) -> str:
+def _agents_text(step: Step) -> str:
     if isinstance(step, (Send, Chat)):
         return ", ".join(step.agents)
     return step.judging.agent if isinstance(step, Judge) else "its judge"
@@ -140,5 +146,5 @@ def _is_inside(path: Path, base: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(base))
 
 
-def _sentence(text: str) -> Finding:
+def _finding(text: str) -> Finding:
     return Finding(name=text, digest=scan.digest_of(text), says=True)

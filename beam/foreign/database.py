@@ -11,9 +11,9 @@ import os
 import stat
 from urllib.parse import quote
 
-_STEPS = 1000  # of SQLite's machine between two looks at how many there were
-_MOST = 20_000  # times that
-_MS = 200
+_STEPS_PER_CHECK = 1000  # of SQLite's virtual machine between two checks of the limit
+_MOST_CHECKS = 20_000
+_LOCK_TIMEOUT_MS = 200
 
 
 def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tuple[int, bytes]]:
@@ -32,12 +32,14 @@ def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tup
     def is_over_limit() -> bool:
         nonlocal looks
         looks += 1
-        return looks > _MOST
+        return looks > _MOST_CHECKS
 
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_MS / 1000)) as open_:
+        with contextlib.closing(
+            sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_LOCK_TIMEOUT_MS / 1000)
+        ) as open_:
             open_.execute("PRAGMA query_only=ON")
-            open_.set_progress_handler(is_over_limit, _STEPS)
+            open_.set_progress_handler(is_over_limit, _STEPS_PER_CHECK)
             open_.text_factory = bytes
             return [
                 (at, row)

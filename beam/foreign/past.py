@@ -16,7 +16,7 @@ from beam.agents.base import raw_json
 from beam.agents.images import without_image_data
 from beam.agents.session_files import Session
 from beam.foreign import database
-from beam.foreign.places import Place, places
+from beam.foreign.places import SessionPlace, places
 from beam.foreign.tail import Tail
 from beam.model import events
 from beam.model.events import Event
@@ -25,7 +25,7 @@ from beam.secrets.redact import redact_event
 MOST_EVENTS = 2_000
 MOST_CHARACTERS = 4_000_000  # of all events together
 LONGEST = 20_000  # characters of one text, tool call or result
-_NAMED = 8  # characters of an id that the path of a file contains at least
+_ID_LENGTH_IN_PATHS = 8  # characters: the path of a session's file has at least so many of its id
 _KINDS = (
     events.SessionPrompted,
     events.Text,
@@ -39,7 +39,7 @@ _KINDS = (
 )
 
 
-class Past(Struct, frozen=True, kw_only=True):
+class PastEvents(Struct, frozen=True, kw_only=True):
     """The last events of a session, marked as imported and without secrets. `left_out` is the number of earlier events
     that are not included."""
 
@@ -65,12 +65,12 @@ class _LastEvents:
             self._left_out += 1
 
     @property
-    def past(self) -> Past:
+    def past(self) -> PastEvents:
         """Return the events that are kept, and how many were dropped."""
-        return Past(events=tuple(event for _, event in self._events), left_out=self._left_out)
+        return PastEvents(events=tuple(event for _, event in self._events), left_out=self._left_out)
 
 
-def past(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, str]) -> Past | None:
+def past_events(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, str]) -> PastEvents | None:
     """Return the last events of the session. Return None if the CLI does not keep its sessions in files, or if no event
     of that session was found.
 
@@ -80,7 +80,11 @@ def past(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, st
         return None
     kept, is_found = _LastEvents(), False
     for place in places(environ, [adapter]):
-        found = _rows(place, session_id) if place.shape == "database" else _files(place, session_id, folder)
+        found = (
+            _events_of_rows(place, session_id)
+            if place.shape == "database"
+            else _events_of_files(place, session_id, folder)
+        )
         for event in found:
             is_found = True
             if isinstance(event, _KINDS):
@@ -89,12 +93,12 @@ def past(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, st
     return kept.past if is_found else None
 
 
-def _files(place: Place, session_id: str, folder: str) -> Iterator[Event]:
+def _events_of_files(place: SessionPlace, session_id: str, folder: str) -> Iterator[Event]:
     """Yield the events of the session's files. A session may have several files in one folder. Files in another folder
     belong to another session with the same id; the session that ran in `folder` is preferred."""
     found: dict[str, list[tuple[str, Session]]] = {}
     for path, _ in place.paths():
-        if session_id[:_NAMED] not in place.below(path):
+        if session_id[:_ID_LENGTH_IN_PATHS] not in place.below(path):
             continue
         known = Tail(place, path).session_of_file()
         if known.id == session_id and not known.root_id:
@@ -107,7 +111,7 @@ def _files(place: Place, session_id: str, folder: str) -> Iterator[Event]:
             yield event
 
 
-def _rows(place: Place, session_id: str) -> Iterator[Event]:
+def _events_of_rows(place: SessionPlace, session_id: str) -> Iterator[Event]:
     for path, _ in place.paths():
         reader = place.reader(path)
         rows = database.rows(path, place.sessions.files.history, since_ms=0, session=session_id)

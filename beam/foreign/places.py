@@ -20,7 +20,7 @@ RUNNING = "CWD"  # the folder of a CLI that keeps its sessions where it runs
 _DATABASE_TAILS = ("-wal", "-journal")
 
 
-class Place(Struct, frozen=True):
+class SessionPlace(Struct, frozen=True):
     """The session files of one CLI below `folder`. `pattern` matches their paths relative to the folder; `depth` is the
     maximum number of subfolders in such a path."""
 
@@ -71,14 +71,14 @@ class Place(Struct, frozen=True):
                 continue
 
 
-def place(adapter: str, sessions: Sessions, folder: str) -> Place:
+def place(adapter: str, sessions: Sessions, folder: str) -> SessionPlace:
     """Return the place of the CLI's session files below this folder."""
     pattern = sessions.files.name
     depth = re.sub(r"\[[^\]]*\]", "", pattern).count("/")
-    return Place(adapter, sessions, folder, re.compile(pattern, re.DOTALL), depth)
+    return SessionPlace(adapter, sessions, folder, re.compile(pattern, re.DOTALL), depth)
 
 
-def places(environ: Mapping[str, str], only: Sequence[str] = ()) -> list[Place]:
+def places(environ: Mapping[str, str], only: Sequence[str] = ()) -> list[SessionPlace]:
     """Return the places of the CLIs in `only` (default: all CLIs). A CLI that keeps its sessions in its working folder
     has no fixed place and is left out."""
     found = []

@@ -17,8 +17,8 @@ from beam.agents import registry
 from beam.process import table
 
 _INTERPRETERS = ("node", "bun", "deno", "python")
-_MARK = b"BEAM_TURN_"
-_WORDS = 8  # of a command line, in which the program's name stands
+_TURN_MARKER = b"BEAM_TURN_"
+_MOST_WORDS = 8  # of a command line, in which the program's name stands
 
 
 class Program(Struct, frozen=True, kw_only=True):
@@ -43,10 +43,10 @@ def programs() -> list[Program]:
     found: dict[int, Program] = {}
     uid = os.geteuid()
     for pid in table.pids() if table.LINUX else ():
-        words = table.read(f"/proc/{pid}/cmdline").split(b"\0")
+        words = table.read_file(f"/proc/{pid}/cmdline").split(b"\0")
         adapter = _adapter(words, names)
         row = table.stat_of(pid) if adapter else None
-        if not adapter or row is None or not row[3] or _owner(pid) != uid or _is_own(pid):
+        if not adapter or row is None or not row[3] or _owner(pid) != uid or _is_started_by_beam(pid):
             continue
         found[pid] = Program(
             adapter=adapter,
@@ -58,7 +58,7 @@ def programs() -> list[Program]:
             is_spare=_begins_with(_arguments(words)[1], registry.sessions_of(adapter).files.spares),
             argv=tuple(word.decode("utf-8", "replace") for word in words[:-1]),
         )
-    return [one for one in found.values() if not _has_outer(one, found)]
+    return [one for one in found.values() if not _has_parent_of_same_cli(one, found)]
 
 
 def known_names() -> dict[str, str]:
@@ -67,7 +67,7 @@ def known_names() -> dict[str, str]:
     return names | {other: name for name in names.values() for other in registry.sessions_of(name).files.programs}
 
 
-def folders() -> dict[str, set[str]]:
+def working_folders() -> dict[str, set[str]]:
     """Return the working folders of the processes that `programs` finds, by adapter."""
     found = defaultdict(set)
     for one in programs():
@@ -76,7 +76,7 @@ def folders() -> dict[str, set[str]]:
     return found
 
 
-def _has_outer(one: Program, found: dict[int, Program]) -> bool:
+def _has_parent_of_same_cli(one: Program, found: dict[int, Program]) -> bool:
     parent = found.get(one.parent)
     return parent is not None and parent.adapter == one.adapter
 
@@ -99,7 +99,7 @@ def _adapter(words: list[bytes], names: dict[str, str]) -> str:
 def _arguments(words: list[bytes]) -> tuple[str, list[str]]:
     """Return the program's name and its first arguments. Arguments that the program wrote into its name, as Claude Code
     does, are split off."""
-    first, *rest = [word.decode("utf-8", "replace") for word in words[:_WORDS]] or [""]
+    first, *rest = [word.decode("utf-8", "replace") for word in words[:_MOST_WORDS]] or [""]
     name, *said = os.path.basename(first).split(" ")  # noqa: PTH119 - a text
     return name.removesuffix(".exe"), [*said, *rest]
 
@@ -115,8 +115,8 @@ def _owner(pid: int) -> int:
         return -1
 
 
-def _is_own(pid: int) -> bool:
-    return any(entry.startswith(_MARK) for entry in table.environment_of(pid))
+def _is_started_by_beam(pid: int) -> bool:
+    return any(entry.startswith(_TURN_MARKER) for entry in table.environment_of(pid))
 
 
 def _folder(pid: int) -> str:
@@ -127,7 +127,7 @@ def _folder(pid: int) -> str:
 
 
 def _began_ns(ticks: int) -> int:
-    words = table.read("/proc/uptime").split()
+    words = table.read_file("/proc/uptime").split()
     if not words:
         return 0
     uptime = float(words[0])

@@ -14,7 +14,7 @@ from beam.agents import registry
 from beam.agents.session_files import HasRegister, Registered
 from beam.base import files
 from beam.base.errors import DiskError
-from beam.foreign.places import RUNNING, Place, place, places
+from beam.foreign.places import RUNNING, SessionPlace, place, places
 from beam.foreign.programs import Program, programs
 from beam.foreign.tail import Tail
 from beam.model import events
@@ -22,11 +22,11 @@ from beam.model.events import Event
 from beam.model.prices import estimated_usd
 from beam.secrets.redact import redact
 
-_BACK = 512 * 1024  # how much of a file's end is read
-_CANDIDATES = 40  # files of a CLI that are looked at for one process, the newest first
+_TAIL_BYTES = 512 * 1024  # how much of a file's end is read
+_MOST_CANDIDATES = 40  # files of a CLI that are looked at for one process, the newest first
 _SLACK_NS = 2_000_000_000
-_SMALL = 64 * 1024
-_WORDS = 200  # characters
+_REGISTER_BYTES = 64 * 1024
+_SHOWN_CHARACTERS = 200  # characters
 
 
 class ForeignProcess(Struct, kw_only=True):
@@ -70,13 +70,13 @@ class ForeignProcess(Struct, kw_only=True):
                 self._set_state("working", event.ts)
             case events.SessionIdle():
                 self._set_state("idle", event.ts)
-                self._used(event)
+                self._set_usage(event)
 
     def _set_state(self, state: str, at: str) -> None:
         if state != self.state:
             self.state, self.state_since = state, at
 
-    def _used(self, event: events.SessionIdle) -> None:
+    def _set_usage(self, event: events.SessionIdle) -> None:
         used = event.usage
         counts = (used.input_tokens, used.cached_tokens, used.cache_write_tokens, used.output_tokens)
         known = [count for count in counts if count is not None]
@@ -99,7 +99,7 @@ def running_sessions(environ: Mapping[str, str]) -> list[ForeignProcess]:
         )
         where = here.get(program.adapter) or _running_place(program)
         if where is not None:
-            _find(line, program, where, taken)
+            _find_session(line, program, where, taken)
         if program.is_spare and not line.session_id:
             continue
         if where is not None and where.sessions.files.tells_asks and line.state != "unknown":
@@ -108,14 +108,14 @@ def running_sessions(environ: Mapping[str, str]) -> list[ForeignProcess]:
     return found
 
 
-def _running_place(program: Program) -> Place | None:
+def _running_place(program: Program) -> SessionPlace | None:
     sessions = registry.sessions_of(program.adapter)
     if sessions.files.folder != RUNNING or not program.folder:
         return None
     return place(program.adapter, sessions, program.folder)
 
 
-def _find(line: ForeignProcess, program: Program, where: Place, taken: set[str]) -> None:
+def _find_session(line: ForeignProcess, program: Program, where: SessionPlace, taken: set[str]) -> None:
     """Find the session of the process in the CLI's own register or, without an entry, by folder and time. Set the
     fields of `line` from the session."""
     registered = _from_register(where, program)
@@ -129,20 +129,20 @@ def _find(line: ForeignProcess, program: Program, where: Place, taken: set[str])
         if registered is not None and registered.session_id not in tail.path:
             continue
         if where.shape == "database":
-            _take_rows(line, program, tail)
+            _apply_rows(line, program, tail)
             break
         known = tail.session_of_file()
         if known.root_id or (known.cwd and program.folder and known.cwd != program.folder):
             continue
         taken.add(tail.path)
-        _take(line, tail)
+        _apply_file(line, tail)
         break
     if registered is not None and registered.state:
         line.state = registered.state
         line.state_since = registered.since or line.state_since
 
 
-def _take(line: ForeignProcess, tail: Tail) -> None:
+def _apply_file(line: ForeignProcess, tail: Tail) -> None:
     for session, event in tail.read():
         line.apply_event(event)
         line.model = session.model or line.model
@@ -152,14 +152,14 @@ def _take(line: ForeignProcess, tail: Tail) -> None:
         line.state, line.state_since = "idle", tail.written
 
 
-def _take_rows(line: ForeignProcess, program: Program, tail: Tail) -> None:
+def _apply_rows(line: ForeignProcess, program: Program, tail: Tail) -> None:
     for session, event in tail.read():
         if session.cwd == program.folder and not session.root_id:
             line.apply_event(event)
             line.session_id, line.model = session.id, session.model or line.model
 
 
-def _candidates(program: Program, where: Place) -> Iterator[Tail]:
+def _candidates(program: Program, where: SessionPlace) -> Iterator[Tail]:
     """Yield a Tail for each file that the process may have written, the newest first. Of a file of lines, only the last
     part is read."""
     since_ns = program.since_ns - _SLACK_NS
@@ -167,28 +167,28 @@ def _candidates(program: Program, where: Place) -> Iterator[Tail]:
     found = [(status.st_mtime_ns, status.st_size, path) for path, status in where.paths()]
     if where.shape != "database":
         found = [one for one in found if one[0] >= since_ns]
-    for _, size, path in sorted(found, reverse=True)[:_CANDIDATES]:
-        offset = 0 if where.shape != "lines" else max(0, size - _BACK)
+    for _, size, path in sorted(found, reverse=True)[:_MOST_CANDIDATES]:
+        offset = 0 if where.shape != "lines" else max(0, size - _TAIL_BYTES)
         yield Tail(where, path, offset, since_ms=since_ms, is_cut=offset > 0)
 
 
-def _from_register(where: Place, program: Program) -> Registered | None:
+def _from_register(where: SessionPlace, program: Program) -> Registered | None:
     """Return the session that the CLI's own register names for the process; None if there is none."""
     sessions, below = where.sessions, where.sessions.files.below
     if not isinstance(sessions, HasRegister):
         return None
     base = where.folder.removesuffix(f"/{below}") if below else where.folder
     try:
-        with files.opened(f"{base}/{sessions.register.format(pid=program.pid)}") as file:
+        with files.open_reader(f"{base}/{sessions.register.format(pid=program.pid)}") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
                 return None
-            found = sessions.registered(file.read(_SMALL))
+            found = sessions.registered(file.read(_REGISTER_BYTES))
     except (OSError, DiskError):
         return None
     if found is not None and found.start_ticks not in (None, program.start_ticks):
-        return None  # of an earlier process with this id
+        return None  # the entry is about an earlier process with this id
     return found
 
 
 def _short(text: str) -> str:
-    return redact(" ".join(text[: 4 * _WORDS].split()))[0][:_WORDS]
+    return redact(" ".join(text[: 4 * _SHOWN_CHARACTERS].split()))[0][:_SHOWN_CHARACTERS]

@@ -13,7 +13,7 @@ from beam.agents.session_files import ReadsBeside, Session, SessionReader
 from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.errors import DiskError
-from beam.foreign.places import Place
+from beam.foreign.places import SessionPlace
 from beam.model.events import Event, Notice
 
 PIECE = 1 << 20
@@ -21,7 +21,7 @@ LONGEST = 8 << 20  # bytes of a line
 LARGEST = 32 << 20  # bytes of a document
 HEAD = 64 * 1024  # bytes at the beginning of a file that is followed from its end: they name the session
 BACK = 64 << 20  # how far back a file is read
-_SMALL = 64 * 1024
+_BESIDE_BYTES = 64 * 1024
 
 Found = tuple[Session, Event]
 
@@ -29,7 +29,9 @@ Found = tuple[Session, Event]
 class Tail:
     """One session file of a place. `offset` is the number of bytes that were already read."""
 
-    def __init__(self, place: Place, path: str, offset: int = 0, *, since_ms: int = 0, is_cut: bool = False) -> None:
+    def __init__(
+        self, place: SessionPlace, path: str, offset: int = 0, *, since_ms: int = 0, is_cut: bool = False
+    ) -> None:
         self.place = place
         self.path = path
         self.offset = offset
@@ -52,7 +54,7 @@ class Tail:
         if self._reader is None:
             self._reader = self.place.reader(self.path)
             if self.offset and self.place.shape == "lines":
-                for line in self._bytes(0, min(HEAD, self.offset)).split(b"\n")[:-1]:
+                for line in self._read_bytes(0, min(HEAD, self.offset)).split(b"\n")[:-1]:
                     self._reader.read(line)
         if not self._is_beside_read:
             self._read_beside(self._reader)
@@ -65,21 +67,21 @@ class Tail:
         self._read_beside(reader)
         self._is_beside_read = False
         if self.place.shape == "lines":
-            for line in self._bytes(0, HEAD).split(b"\n")[:-1]:
+            for line in self._read_bytes(0, HEAD).split(b"\n")[:-1]:
                 reader.read(line)
         else:
-            reader.read(self._bytes(0, LARGEST))
+            reader.read(self._read_bytes(0, LARGEST))
         return reader.session
 
     def read(self) -> Iterator[Found]:
         """Yield (session, event) for each new event, in order."""
         match self.place.shape:
             case "lines":
-                yield from self._lines()
+                yield from self._read_lines()
             case "document":
-                yield from self._document()
+                yield from self._read_document()
             case _:
-                yield from self._rows()
+                yield from self._read_rows()
 
     @property
     def written(self) -> str:
@@ -93,14 +95,14 @@ class Tail:
     def mark_as_read(self) -> None:
         """Mark the present content of the file as read."""
         if self.place.shape == "document":
-            for _ in self._document():
+            for _ in self._read_document():
                 pass
 
     # -- lines ---------------------------------------------------------------------------------------------------------
 
-    def _lines(self) -> Iterator[Found]:
+    def _read_lines(self) -> Iterator[Found]:
         reader = self.reader
-        while data := self._piece():
+        while data := self._read_piece():
             *ends, rest = data.split(b"\n")
             lines = [self._rest + ends[0], *ends[1:]] if ends else []
             self._rest = rest if ends else self._rest + rest
@@ -119,7 +121,7 @@ class Tail:
             if self._skips:
                 self._rest = b""
 
-    def _piece(self) -> bytes:
+    def _read_piece(self) -> bytes:
         try:
             handle = files.open_to_read(self.path, quietly=True)
         except (OSError, DiskError):
@@ -129,7 +131,7 @@ class Tail:
             if found.st_uid != os.geteuid():
                 return b""
             if found.st_size < self.offset or (self.inode and found.st_ino != self.inode):
-                self.offset, self._rest, self._skips = 0, b"", False  # written anew: what has an id is not told again
+                self.offset, self._rest, self._skips = 0, b"", False  # rewritten: events with an id are not repeated
             self.inode = found.st_ino
             if found.st_size == self.offset:
                 return b""
@@ -143,13 +145,13 @@ class Tail:
         self.offset += len(data)
         return data
 
-    def _bytes(self, start: int, count: int) -> bytes:
+    def _read_bytes(self, start: int, count: int) -> bytes:
         return _own_bytes(self.path, start, count)
 
     # -- documents -----------------------------------------------------------------------------------------------------
 
-    def _document(self) -> Iterator[Found]:
-        data = self._bytes(0, LARGEST + 1)
+    def _read_document(self) -> Iterator[Found]:
+        data = self._read_bytes(0, LARGEST + 1)
         if not data or len(data) > LARGEST:
             return
         reader = self.reader
@@ -158,7 +160,7 @@ class Tail:
 
     # -- databases -----------------------------------------------------------------------------------------------------
 
-    def _rows(self) -> Iterator[Found]:
+    def _read_rows(self) -> Iterator[Found]:
         from beam.foreign import database
 
         rows: Sequence[tuple[int, bytes]]
@@ -175,8 +177,8 @@ class Tail:
             self._is_beside_read = True
             return
         path = os.path.normpath(f"{os.path.dirname(self.path)}/{beside}")  # noqa: PTH120 - texts
-        data = _own_bytes(path, 0, _SMALL + 1)
-        if not data or len(data) > _SMALL:
+        data = _own_bytes(path, 0, _BESIDE_BYTES + 1)
+        if not data or len(data) > _BESIDE_BYTES:
             return
         reader.beside(data)
         self._is_beside_read = bool(reader.session.cwd)
@@ -186,7 +188,7 @@ def _own_bytes(path: str, start: int, count: int) -> bytes:
     """Return at most `count` bytes of a regular file of this user, from the position `start`; b"" if it is not such a
     file or can't be read."""
     try:
-        with files.opened(path) as file:
+        with files.open_reader(path) as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
                 return b""
             file.seek(start)

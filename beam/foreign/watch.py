@@ -1,4 +1,4 @@
-"""Watches the session files of agent CLIs and returns the events in them (`Foreign`).
+"""Watches the session files of agent CLIs and returns the events in them (`ForeignWatcher`).
 
 The files are only read. Sessions that beam started are included; the callers filter them out.
 """
@@ -14,13 +14,13 @@ from msgspec import Struct, structs
 from beam.agents.images import without_image_data
 from beam.agents.session_files import Session
 from beam.base.clock import rfc3339
-from beam.foreign.places import RUNNING, Place, place, places, session_path
+from beam.foreign.places import RUNNING, SessionPlace, place, places, session_path
 from beam.foreign.tail import Tail
 from beam.model.events import Event
 from beam.secrets.redact import redact_event
 from beam.teams.changes import Changes
 
-_FULL_S = 30.0  # everything is looked at that often, as a notification may be lost
+_FULL_S = 30.0  # all files are checked this often, because a notification may be lost
 _RUNNING_S = 2.0  # how often folders of running processes are looked for
 _MARGIN_MS = 2_000
 
@@ -35,7 +35,7 @@ class ForeignEvent(Struct, frozen=True):
     path: str
 
 
-class Foreign:
+class ForeignWatcher:
     """All sessions that agent CLIs on this machine keep in files.
 
     `poll` returns the events since the last call, and never waits; `wake` is set when there may be new events. Events
@@ -67,13 +67,13 @@ class Foreign:
             (),
             others=[one.folder for one in self.places if one.shape != "database"],
             flat=[one.folder for one in self.places if one.shape == "database"],
-            accept=self._fits,
+            accept=self._is_session_file,
             poll_only=poll_only,
             wake=wake,
         )
         self._changes.start()
         for one in self.places:
-            self._begin(one)
+            self._follow_files(one)
         self._look_for_folders(is_first=True)
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Foreign:
         changed = dict.fromkeys(session_path(path) for path in paths if path != "*")
         if "*" in paths or time.monotonic() - self._full_s >= _FULL_S:
             self._full_s = time.monotonic()
-            changed.update(dict.fromkeys(self._grown()))
+            changed.update(dict.fromkeys(self._changed_files()))
         found: list[ForeignEvent] = []
         for path in changed:
             tail = self._tail(path)
@@ -118,13 +118,13 @@ class Foreign:
             self._tails[path] = Tail(one, path, since_ms=self._since_ns // 1_000_000 - _MARGIN_MS)
         return self._tails[path]
 
-    def _fits(self, path: str) -> bool:
+    def _is_session_file(self, path: str) -> bool:
         return self._place_of(session_path(path)) is not None
 
-    def _place_of(self, path: str) -> Place | None:
+    def _place_of(self, path: str) -> SessionPlace | None:
         return next((one for one in self.places if one.fits(path)), None)
 
-    def _begin(self, one: Place) -> None:
+    def _follow_files(self, one: SessionPlace) -> None:
         """Follow the existing files of a place. A file that may contain requested earlier events is read from its
         beginning, any other file from its end."""
         since_ms = self._since_ns // 1_000_000 - _MARGIN_MS
@@ -137,7 +137,7 @@ class Foreign:
             elif one.shape == "document" and status.st_mtime_ns >= self._since_ns - 3_600_000_000_000:
                 tail.mark_as_read()
 
-    def _grown(self) -> list[str]:
+    def _changed_files(self) -> list[str]:
         """Return the files that may have new events: unknown files, files whose size differs from the number of bytes
         already read, and all databases."""
         found = []
@@ -166,4 +166,4 @@ class Foreign:
                     one = place(adapter, sessions, folder)
                     self.places.append(one)
                     self._changes.watch_directory(folder, is_flat=True)
-                    self._begin(one)
+                    self._follow_files(one)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from beam.model.message import Access
 
-EVERY: tuple[Access, ...] = ("read", "ask", "edit", "full")
+EVERY_ACCESS: tuple[Access, ...] = ("read", "ask", "edit", "full")
 
 
 class AutoloadedFile(Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class AutoloadedFile(Struct, frozen=True, kw_only=True):
     """
 
     path: str
-    at: tuple[Access, ...] = EVERY
+    at: tuple[Access, ...] = EVERY_ACCESS
     ignored: tuple[Access, ...] = ()
     reach: Literal["here", "worktree", "upward"] = "here"
     says: tuple[str, ...] = ()

@@ -19,12 +19,12 @@ MOST_COUNT = 10**12  # tokens, calls, lines or seconds
 
 U = TypeVar("U", bound=Usage)
 _COUNTS = (*FIGURES, "lines_added", "lines_removed", "api_s", "used", "size")
-CLAIMS = (events.UsageSeen, events.ContextUsed, events.TurnFinished, events.SessionIdle)
+EVENTS_WITH_FIGURES = (events.UsageSeen, events.ContextUsed, events.TurnFinished, events.SessionIdle)
 
 
 def without_impossible_figures(body: Event) -> tuple[Event, tuple[str, ...]]:
     """Return the event with None in place of each figure that is out of range, and the names of these figures. The type
-    of the event is one of CLAIMS."""
+    of the event is one of EVENTS_WITH_FIGURES."""
     refused: dict[str, None] = {}
     changes = _changes(body, refused)
     return (structs.replace(body, **changes), tuple(refused)) if refused else (body, ())

@@ -53,7 +53,7 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
     imported: str | UnsetType = UNSET
 
 
-class _Native(Event, frozen=True, kw_only=True):
+class _CliEvent(Event, frozen=True, kw_only=True):
     """An event that an adapter made from output of its CLI. `raw` is the line of the CLI. If several events come from
     one line, only one of them has it."""
 
@@ -163,7 +163,7 @@ class CircuitClosed(Event, frozen=True, kw_only=True, tag="circuit.closed"):
 # -- sessions ----------------------------------------------------------------------------------------------------------
 
 
-class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
+class SessionStarted(_CliEvent, frozen=True, kw_only=True, tag="session.started"):
     """The agent CLI opened a new session; `session_id` is the id by which the CLI resumes it.
 
     `forked_from` is set if the session is a copy of another one: it is the id of that session. `system` is the digest
@@ -180,7 +180,7 @@ class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
     system: str | UnsetType = UNSET
 
 
-class SessionResumed(_Native, frozen=True, kw_only=True, tag="session.resumed"):
+class SessionResumed(_CliEvent, frozen=True, kw_only=True, tag="session.resumed"):
     """The agent CLI continued a session. `session_id` may differ from the requested id, because some CLIs give the
     session a new id. `system` is as in `session.started`."""
 
@@ -193,7 +193,7 @@ class SessionResumed(_Native, frozen=True, kw_only=True, tag="session.resumed"):
     system: str | UnsetType = UNSET
 
 
-class SessionLost(_Native, frozen=True, kw_only=True, tag="session.lost"):
+class SessionLost(_CliEvent, frozen=True, kw_only=True, tag="session.lost"):
     """The output of the agent CLI proves that the session no longer exists."""
 
     session_id: str
@@ -429,21 +429,21 @@ class TextDelta(Event, frozen=True, kw_only=True, tag="text.delta"):
     parent: str | None = None
 
 
-class Text(_Native, frozen=True, kw_only=True, tag="text"):
+class Text(_CliEvent, frozen=True, kw_only=True, tag="text"):
     """A finished piece of the agent's text."""
 
     text: str
     parent: str | None = None
 
 
-class Thinking(_Native, frozen=True, kw_only=True, tag="thinking"):
+class Thinking(_CliEvent, frozen=True, kw_only=True, tag="thinking"):
     """A finished piece of the agent's reasoning, if its CLI reports it."""
 
     text: str
     parent: str | None = None
 
 
-class ToolCalled(_Native, frozen=True, kw_only=True, tag="tool.called"):
+class ToolCalled(_CliEvent, frozen=True, kw_only=True, tag="tool.called"):
     """The agent calls a tool. `input` is the JSON value of the arguments, as the CLI reports it."""
 
     call_id: str
@@ -452,7 +452,7 @@ class ToolCalled(_Native, frozen=True, kw_only=True, tag="tool.called"):
     parent: str | None = None
 
 
-class ToolProgress(_Native, frozen=True, kw_only=True, tag="tool.progress"):
+class ToolProgress(_CliEvent, frozen=True, kw_only=True, tag="tool.progress"):
     """A running tool reports progress."""
 
     call_id: str
@@ -461,7 +461,7 @@ class ToolProgress(_Native, frozen=True, kw_only=True, tag="tool.progress"):
     parent: str | None = None
 
 
-class ToolReturned(_Native, frozen=True, kw_only=True, tag="tool.returned"):
+class ToolReturned(_CliEvent, frozen=True, kw_only=True, tag="tool.returned"):
     """A tool call ended. `unfinished`: the turn ended before the tool did, and it is unknown what the tool did."""
 
     call_id: str
@@ -471,14 +471,14 @@ class ToolReturned(_Native, frozen=True, kw_only=True, tag="tool.returned"):
     parent: str | None = None
 
 
-class FileChanged(_Native, frozen=True, kw_only=True, tag="file.changed"):
+class FileChanged(_CliEvent, frozen=True, kw_only=True, tag="file.changed"):
     """The agent reports that it changed a file. `kind` is add, update or delete."""
 
     path: str
     kind: str = "update"
 
 
-class ImageSeen(_Native, frozen=True, kw_only=True, tag="image"):
+class ImageSeen(_CliEvent, frozen=True, kw_only=True, tag="image"):
     """An image that the agent made, looked at, or got from a tool.
 
     `media_type` and `bytes` are the type and the size of the image ("" and null: unknown). If the CLI sent the image's
@@ -503,13 +503,13 @@ class PlanStep(Struct, frozen=True, kw_only=True):
     status: str = "pending"
 
 
-class PlanUpdated(_Native, frozen=True, kw_only=True, tag="plan.updated"):
+class PlanUpdated(_CliEvent, frozen=True, kw_only=True, tag="plan.updated"):
     """The agent has a new plan; `steps` is the complete plan."""
 
     steps: tuple[PlanStep, ...] = ()
 
 
-class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
+class UsageSeen(_CliEvent, frozen=True, kw_only=True, tag="usage"):
     """The usage of the turn so far. `total` is the count over the whole session, for a CLI that counts over the
     session."""
 
@@ -518,7 +518,7 @@ class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
     total: Total | None = None
 
 
-class ContextUsed(_Native, frozen=True, kw_only=True, tag="context"):
+class ContextUsed(_CliEvent, frozen=True, kw_only=True, tag="context"):
     """How full the agent's context is: `used` tokens of `size` tokens. A value is null if the agent's CLI does not
     report it."""
 
@@ -526,7 +526,7 @@ class ContextUsed(_Native, frozen=True, kw_only=True, tag="context"):
     size: int | None = None
 
 
-class StatusChanged(_Native, frozen=True, kw_only=True, tag="status"):
+class StatusChanged(_CliEvent, frozen=True, kw_only=True, tag="status"):
     """The agent's activity changed. `state` is `retrying` (attempt number `attempt` of `of`, after `delay_s`, because
     of a failure with this class and HTTP status), `compacting`, `compacted`, `requesting`, `mode` (`detail` is the
     CLI's own name of the mode that it is in now), or the CLI's own word for another state."""
@@ -540,7 +540,7 @@ class StatusChanged(_Native, frozen=True, kw_only=True, tag="status"):
     http_status: int | None = None
 
 
-class Notice(_Native, frozen=True, kw_only=True, tag="notice"):
+class Notice(_CliEvent, frozen=True, kw_only=True, tag="notice"):
     """Something that a person should know, as the sentence `text`.
 
     `code` is a stable identifier for programs; `covers` is a range of byte offsets [start, end) in this segment that
@@ -583,7 +583,7 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called"):
 # -- permission --------------------------------------------------------------------------------------------------------
 
 
-class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"):
+class PermissionAsked(_CliEvent, frozen=True, kw_only=True, tag="permission.asked"):
     """The agent waits for a decision. `expires` is the time at which the request is denied if nobody decides; null:
     beam decides immediately or, in a session that beam did not start, the session's own user decides."""
 
@@ -596,7 +596,7 @@ class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"
     expires: str | None = None
 
 
-class PermissionDecided(_Native, frozen=True, kw_only=True, tag="permission.decided"):
+class PermissionDecided(_CliEvent, frozen=True, kw_only=True, tag="permission.decided"):
     """A permission request was decided. `by` is default, rule, or a person's name. `rule` is the text of the rule that
     decided, and `whose` its source: a file, a flag, or the agent that sent the message. `input` is the input that was
     allowed instead of the requested one; absent: the requested one was allowed."""
@@ -610,7 +610,7 @@ class PermissionDecided(_Native, frozen=True, kw_only=True, tag="permission.deci
     input: Raw | UnsetType = UNSET
 
 
-class PermissionCancelled(_Native, frozen=True, kw_only=True, tag="permission.cancelled"):
+class PermissionCancelled(_CliEvent, frozen=True, kw_only=True, tag="permission.cancelled"):
     """A permission request no longer needs a decision."""
 
     ask_id: str
@@ -628,7 +628,7 @@ class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings.changed"):
     by: str | None = None
 
 
-class ControlDone(_Native, frozen=True, kw_only=True, tag="control.done"):
+class ControlDone(_CliEvent, frozen=True, kw_only=True, tag="control.done"):
     """A request was carried out or refused. It is a request to the holder, or a request of beam to the agent CLI.
 
     `result` is a JSON value.
@@ -642,7 +642,7 @@ class ControlDone(_Native, frozen=True, kw_only=True, tag="control.done"):
     result: Raw = Raw(b"null")
 
 
-class Unknown(_Native, frozen=True, kw_only=True, tag="unknown"):
+class Unknown(_CliEvent, frozen=True, kw_only=True, tag="unknown"):
     """Something that beam does not understand and keeps as it is. Either it is a record of the CLI, in `raw`, or an
     event in a journal whose type this version of beam does not know; then `raw` is the journal's line. `what` is the
     type."""
@@ -653,7 +653,7 @@ class Unknown(_Native, frozen=True, kw_only=True, tag="unknown"):
 # -- teams -------------------------------------------------------------------------------------------------------------
 
 
-class _OfTeam(Event, frozen=True, kw_only=True):
+class _TeamEvent(Event, frozen=True, kw_only=True):
     """The header of an event in a team of one vendor's agents. Such an event is in no journal: `seq` is 0, and `ts` is
     the time when it happened.
 
@@ -668,7 +668,7 @@ class _OfTeam(Event, frozen=True, kw_only=True):
     source: str = "files"
 
 
-class TeamStarted(_OfTeam, frozen=True, kw_only=True, tag="team.started"):
+class TeamStarted(_TeamEvent, frozen=True, kw_only=True, tag="team.started"):
     """A team exists. `lead` is its lead, and `session_id` the lead's session."""
 
     lead: str = ""
@@ -676,13 +676,13 @@ class TeamStarted(_OfTeam, frozen=True, kw_only=True, tag="team.started"):
     cwd: str = ""
 
 
-class TeamEnded(_OfTeam, frozen=True, kw_only=True, tag="team.ended"):
+class TeamEnded(_TeamEvent, frozen=True, kw_only=True, tag="team.ended"):
     """The team's files are gone, because its lead left."""
 
     reason: str = ""
 
 
-class TeamStale(_OfTeam, frozen=True, kw_only=True, tag="team.stale"):
+class TeamStale(_TeamEvent, frozen=True, kw_only=True, tag="team.stale"):
     """The team's files still exist, but the process of its lead does not. `pid` is the process id of the lead, null if
     unknown."""
 
@@ -690,7 +690,7 @@ class TeamStale(_OfTeam, frozen=True, kw_only=True, tag="team.stale"):
     pid: int | None = None
 
 
-class MemberJoined(_OfTeam, frozen=True, kw_only=True, tag="member.joined"):
+class MemberJoined(_TeamEvent, frozen=True, kw_only=True, tag="member.joined"):
     """An agent joined the team. `backend` says how it runs: in-process, tmux, ...; `colour` is the colour that the
     vendor shows it in."""
 
@@ -704,14 +704,14 @@ class MemberJoined(_OfTeam, frozen=True, kw_only=True, tag="member.joined"):
     prompt: str = ""
 
 
-class MemberWorking(_OfTeam, frozen=True, kw_only=True, tag="member.working"):
+class MemberWorking(_TeamEvent, frozen=True, kw_only=True, tag="member.working"):
     """The member is working on a turn. `why` says how beam noticed this."""
 
     member: str
     why: str = ""
 
 
-class MemberIdle(_OfTeam, frozen=True, kw_only=True, tag="member.idle"):
+class MemberIdle(_TeamEvent, frozen=True, kw_only=True, tag="member.idle"):
     """The member is idle and waits.
 
     `reason` is available, interrupted or failed; `summary` is the member's last text to another member. `task_id` is
@@ -727,7 +727,7 @@ class MemberIdle(_OfTeam, frozen=True, kw_only=True, tag="member.idle"):
     task_status: str | None = None
 
 
-class MemberUsed(_OfTeam, frozen=True, kw_only=True, tag="member.used"):
+class MemberUsed(_TeamEvent, frozen=True, kw_only=True, tag="member.used"):
     """The usage of a finished turn of the member, including the usage of its subagents.
 
     `cost_usd` is null if the price of a model is unknown; `unpriced` lists such models.
@@ -739,14 +739,14 @@ class MemberUsed(_OfTeam, frozen=True, kw_only=True, tag="member.used"):
     unpriced: tuple[str, ...] = ()
 
 
-class MemberLeft(_OfTeam, frozen=True, kw_only=True, tag="member.left"):
+class MemberLeft(_TeamEvent, frozen=True, kw_only=True, tag="member.left"):
     """The member is no longer in the team."""
 
     member: str
     reason: str = ""
 
 
-class MemberOrphaned(_OfTeam, frozen=True, kw_only=True, tag="member.orphaned"):
+class MemberOrphaned(_TeamEvent, frozen=True, kw_only=True, tag="member.orphaned"):
     """The member's lead is gone, but the member is still running. `pid` is null if the member's process was not
     found."""
 
@@ -755,7 +755,7 @@ class MemberOrphaned(_OfTeam, frozen=True, kw_only=True, tag="member.orphaned"):
     pane: str = ""
 
 
-class MemberAsked(_OfTeam, frozen=True, kw_only=True, tag="member.asked"):
+class MemberAsked(_TeamEvent, frozen=True, kw_only=True, tag="member.asked"):
     """The member `sender` requests an answer from `to`. `what`: whether a plan is approved, whether a tool is
     permitted, or whether `to` shuts down."""
 
@@ -768,7 +768,7 @@ class MemberAsked(_OfTeam, frozen=True, kw_only=True, tag="member.asked"):
     input: Raw = Raw(b"null")
 
 
-class MemberAnswered(_OfTeam, frozen=True, kw_only=True, tag="member.answered"):
+class MemberAnswered(_TeamEvent, frozen=True, kw_only=True, tag="member.answered"):
     """The member `sender` answered another member's request."""
 
     what: Literal["plan", "permission", "shutdown"]
@@ -778,7 +778,7 @@ class MemberAnswered(_OfTeam, frozen=True, kw_only=True, tag="member.answered"):
     text: str = ""
 
 
-class _OfTask(_OfTeam, frozen=True, kw_only=True):
+class _TaskEvent(_TeamEvent, frozen=True, kw_only=True):
     """The header of an event about a task of a team. `by` is the member who changed the task, null if no source says
     it."""
 
@@ -788,46 +788,46 @@ class _OfTask(_OfTeam, frozen=True, kw_only=True):
     by: str | None = None
 
 
-class TaskCreated(_OfTask, frozen=True, kw_only=True, tag="task.created"):
+class TaskCreated(_TaskEvent, frozen=True, kw_only=True, tag="task.created"):
     """A task was added to the team's list."""
 
     description: str = ""
     blocked_by: tuple[str, ...] = ()
 
 
-class TaskClaimed(_OfTask, frozen=True, kw_only=True, tag="task.claimed"):
+class TaskClaimed(_TaskEvent, frozen=True, kw_only=True, tag="task.claimed"):
     """The task has a new owner: a member claimed it, or it was assigned. `previous` is the owner before, null if it had
     none."""
 
     previous: str | None = None
 
 
-class TaskStarted(_OfTask, frozen=True, kw_only=True, tag="task.started"):
+class TaskStarted(_TaskEvent, frozen=True, kw_only=True, tag="task.started"):
     """The task is in progress."""
 
 
-class TaskCompleted(_OfTask, frozen=True, kw_only=True, tag="task.completed"):
+class TaskCompleted(_TaskEvent, frozen=True, kw_only=True, tag="task.completed"):
     """The task is done."""
 
 
-class TaskReopened(_OfTask, frozen=True, kw_only=True, tag="task.reopened"):
+class TaskReopened(_TaskEvent, frozen=True, kw_only=True, tag="task.reopened"):
     """The task was in progress or done and is pending again, or it lost its owner. `previous` is the owner before."""
 
     previous: str | None = None
 
 
-class TaskDeleted(_OfTask, frozen=True, kw_only=True, tag="task.deleted"):
+class TaskDeleted(_TaskEvent, frozen=True, kw_only=True, tag="task.deleted"):
     """The task is gone from the list."""
 
 
-class TaskUnblocked(_OfTask, frozen=True, kw_only=True, tag="task.unblocked"):
+class TaskUnblocked(_TaskEvent, frozen=True, kw_only=True, tag="task.unblocked"):
     """The task no longer waits for another task. `blocker` is the last task that it waited for, which is now done or
     gone."""
 
     blocker: str = ""
 
 
-class TaskChanged(_OfTask, frozen=True, kw_only=True, tag="task.changed"):
+class TaskChanged(_TaskEvent, frozen=True, kw_only=True, tag="task.changed"):
     """Other parts of the task changed: `fields` lists the changed parts; `blocked_by` is the current list of tasks that
     it waits for."""
 
@@ -835,7 +835,7 @@ class TaskChanged(_OfTask, frozen=True, kw_only=True, tag="task.changed"):
     blocked_by: tuple[str, ...] = ()
 
 
-class MailSent(_OfTeam, frozen=True, kw_only=True, tag="mail.sent"):
+class MailSent(_TeamEvent, frozen=True, kw_only=True, tag="mail.sent"):
     """A message is in a member's inbox.
 
     `mail_id` is the vendor's id of the message, "" if it has none. `kind` is `message`, or a type of the team's own
@@ -851,7 +851,7 @@ class MailSent(_OfTeam, frozen=True, kw_only=True, tag="mail.sent"):
     colour: str | None = None
 
 
-class MailDelivered(_OfTeam, frozen=True, kw_only=True, tag="mail.delivered"):
+class MailDelivered(_TeamEvent, frozen=True, kw_only=True, tag="mail.delivered"):
     """The member took the message from its inbox. `waited_s` is the number of seconds that the message was there."""
 
     mail_id: str
@@ -860,7 +860,7 @@ class MailDelivered(_OfTeam, frozen=True, kw_only=True, tag="mail.delivered"):
     waited_s: float | None = None
 
 
-class MailLost(_OfTeam, frozen=True, kw_only=True, tag="mail.lost"):
+class MailLost(_TeamEvent, frozen=True, kw_only=True, tag="mail.lost"):
     """The message will not be delivered."""
 
     mail_id: str
@@ -945,7 +945,7 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
-class _Head(Struct, frozen=True, kw_only=True):
+class _Header(Struct, frozen=True, kw_only=True):
     type: str
     v: int = VERSION
     seq: int = 0
@@ -955,7 +955,7 @@ class _Head(Struct, frozen=True, kw_only=True):
     message_id: str | None = None
 
 
-_head_decoder: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
+_head_decoder: msgspec.json.Decoder[_Header] = msgspec.json.Decoder(_Header)
 
 
 def types() -> dict[str, type[Event]]:
@@ -963,7 +963,7 @@ def types() -> dict[str, type[Event]]:
     return {str(cls.__struct_config__.tag): cls for cls in AnyEvent.__args__}
 
 
-_KNOWN = frozenset(types())
+_KNOWN_TYPES = frozenset(types())
 
 
 encode: Callable[[Event], bytes] = _encoder.encode  # an event's JSON, without a newline
@@ -998,7 +998,7 @@ def _decode_unknown(line: bytes, error: Exception) -> Unknown:
         head = _head_decoder.decode(line)
     except (ValueError, RecursionError) as no_head:
         raise CorruptError(f"not an event: {no_head}") from no_head
-    if head.type in _KNOWN:
+    if head.type in _KNOWN_TYPES:
         raise CorruptError(f"bad {head.type} event, seq {head.seq}: {error}") from error
     return Unknown(
         v=head.v,

@@ -17,14 +17,14 @@ from beam.model.rule_lists import RuleLists
 
 VERSION = 1
 PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
-NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")  # of an agent, or of a session of one
+NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")  # AGENT, or AGENT@SESSION
 ID = re.compile(r"(?=.{1,96}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")
 _SESSION_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z"
 NAME_RULE = (
     "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit; a session is AGENT@NAME, "
     "up to 64 in all"
 )
-_MOST = 10**9  # of whatever a message counts: so many are a mistake, and nobody can count on from the largest number
+_LARGEST_COUNT = 10**9  # a larger count in a message is a mistake, and could overflow when it is increased
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: sorts like the number it writes
 
 Access = Literal["read", "edit", "full", "ask"]
@@ -102,7 +102,7 @@ class Options(Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     max_turns: int | None = None
     budget_usd: float | None = None
-    require: Literal["structured"] | UnsetType = UNSET  # unset, it is not in the digest of older messages
+    require: Literal["structured"] | UnsetType = UNSET  # if unset, it is not in the digest, as in older messages
     tolerate: Literal["denied"] | UnsetType = UNSET
     no_circuit: bool | UnsetType = UNSET
     keep: float | UnsetType = UNSET
@@ -172,7 +172,7 @@ class Message(Struct, frozen=True, kw_only=True):
     environment: str | None = None
     rules_at_most: RuleLists | None = None
     options: Options = Options()
-    original: bytes | UnsetType = UNSET  # the file as read, for the fields that only its writer knows
+    original: bytes | UnsetType = UNSET  # the file as it was read, with the fields that beam does not know
 
     @property
     def text(self) -> str:
@@ -187,7 +187,7 @@ def decode(data: bytes) -> Message:
     """Return the message in the bytes of a queue file. Raises CorruptError with the reason."""
     try:
         message = _decoder.decode(data)
-        data.decode()  # fields that only their writer knows go out as they came in
+        data.decode()  # unknown fields are kept as they are, so they must be UTF-8, too
     except (ValueError, RecursionError) as error:
         raise CorruptError(f"not a message: {error}") from error
     if not NAME.match(message.to):
@@ -195,7 +195,7 @@ def decode(data: bytes) -> Message:
     if not ID.match(message.id):
         raise CorruptError(f"not a message: bad id {message.id[:80]!r}")
     counts = (message.attempt - 1, message.revision, message.hops, message.replies or 0, message.spent.turns)
-    if not all(0 <= count <= _MOST for count in counts):
+    if not all(0 <= count <= _LARGEST_COUNT for count in counts):
         raise CorruptError(
             "not a message: attempt counts from 1, revision, hops, replies and turns from 0, to a billion"
         )
@@ -271,22 +271,22 @@ def new_id(agent: str, now_ns: int, random: bytes) -> str:
 def keyed_id(agent: str, key: str) -> str:
     """Return the message id for the idempotency key `--key KEY` at this agent. The same agent and key always give the
     same id."""
-    return f"{agent}-k{_hashed(key)}"
+    return f"{agent}-k{_short_hash(key)}"
 
 
 def reply_id(agent: str, message_id: str, attempt: int) -> str:
     """Return the id of the reply to one attempt of a message, in the queue of `agent`. The same attempt always gives
     the same id, so putting the reply is idempotent."""
-    return f"{agent}-r{_hashed(f'{message_id} {attempt}')}"
+    return f"{agent}-r{_short_hash(f'{message_id} {attempt}')}"
 
 
 def sent_id(agent: str, turn_key: str, name: str) -> str:
     """Return the id of a message that a turn sends to `agent`. The same turn and request name always give the same id,
     so putting the message is idempotent."""
-    return f"{agent}-s{_hashed(f'{turn_key} {name}')}"
+    return f"{agent}-s{_short_hash(f'{turn_key} {name}')}"
 
 
-def _hashed(text: str) -> str:
+def _short_hash(text: str) -> str:
     number = int.from_bytes(sha256(text.encode("utf-8", "surrogatepass")).digest()[:9], "big")
     return _base32(number, 15)[-14:]
 

@@ -11,10 +11,10 @@ from beam.base.digest import sha256
 
 Occasion = Literal["ask", "finished", "failed", "budget", "idle"]
 OCCASIONS: tuple[str, ...] = get_args(Occasion)
-Form = Literal["json", "text", "slack"]
+BodyFormat = Literal["json", "text", "slack"]
 
 
-class FromPlace(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ValueReference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A reference to a value that must not be written in a configuration: the value of the environment variable `env`,
     or the content of the file `file`."""
 
@@ -34,11 +34,11 @@ class NotifyTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     on: tuple[Occasion, ...]
     command: tuple[str, ...] = ()
-    webhook: str | FromPlace | None = None
+    webhook: str | ValueReference | None = None
     agents: tuple[str, ...] = ()
-    secret: FromPlace | None = None
-    token: FromPlace | None = None
-    body: Form = "json"
+    secret: ValueReference | None = None
+    token: ValueReference | None = None
+    body: BodyFormat = "json"
     reply: bool = False
 
     @property
@@ -58,7 +58,7 @@ class NotifyTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return a text that names the target for a person. A URL appears without its path, which may be a secret."""
         if self.command:
             return " ".join(self.command)
-        if isinstance(self.webhook, FromPlace):
+        if isinstance(self.webhook, ValueReference):
             return f"webhook of ${self.webhook.env}" if self.webhook.env else f"webhook in {self.webhook.file}"
         return f"{'/'.join((self.webhook or '').split('/', 3)[:3])}/…"
 

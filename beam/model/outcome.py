@@ -7,8 +7,8 @@ import msgspec
 
 from beam.base.errors import ExitCode
 
-SCREEN = "; its screen:\n"  # in a reason, before the rows that it quotes
-COST_DIGITS = 9  # after the point, in USD: what is left of 0.1 + 0.2 - 0.3 is no money
+SCREEN = "; its screen:\n"  # in a reason, before the rows of a screen that it quotes
+COST_DIGITS = 9  # decimal places of a cost in USD; hides rounding errors, such as that of 0.1 + 0.2
 
 
 class Status(StrEnum):
@@ -128,7 +128,7 @@ def _add(left: int | None, right: int | None) -> int | None:
     return left + right
 
 
-BY_DEFAULT, BY_RULE = "default", "rule"  # who decides where no person does: nobody, or a rule
+BY_DEFAULT, BY_RULE = "default", "rule"  # `by` of a decision that no person made
 _ARGUMENTS = ("command", "file_path", "filePath", "absolute_path", "path", "url", "reason")
 _LONGEST = 80
 

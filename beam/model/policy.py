@@ -45,7 +45,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     root_cost_usd: float | None = None
 
 
-def retry_in(policy: Policy, status: Status, class_: Class | None, attempt: int, chance: float) -> float | None:
+def retry_delay(policy: Policy, status: Status, class_: Class | None, attempt: int, chance: float) -> float | None:
     """Return the seconds until the next attempt, if attempt number `attempt` of a message ended with this status and
     class; None if the message is not tried again.
 
@@ -103,7 +103,7 @@ def circuit_after(policy: Policy, circuit: Circuit, status: Status, class_: Clas
     return Circuit(failures=failures)
 
 
-def over_budget(policy: Policy, thread: Spent, root: Spent | None) -> str | None:
+def exceeded_budget(policy: Policy, thread: Spent, root: Spent | None) -> str | None:
     """Return a text that says which budget is used up, so that the message may not run; None if it may run. `root` is
     needed only if the policy limits the root."""
     for name, limit, used in (
@@ -117,12 +117,12 @@ def over_budget(policy: Policy, thread: Spent, root: Spent | None) -> str | None
     return None
 
 
-def larger_of_each(one: Spent, other: Spent) -> Spent:
+def max_spent(one: Spent, other: Spent) -> Spent:
     """Return the larger number of turns and the larger cost. `one` and `other` count the same usage, and either count
     may be incomplete."""
     return Spent(turns=max(one.turns, other.turns), cost_usd=max(one.cost_usd, other.cost_usd))
 
 
-def bounds_root(policy: Policy) -> bool:
-    """Return whether the policy limits the usage of the root, so that `over_budget` needs its `root`."""
+def has_root_budget(policy: Policy) -> bool:
+    """Return whether the policy limits the usage of the root, so that `exceeded_budget` needs its `root`."""
     return policy.root_turns is not None or policy.root_cost_usd is not None

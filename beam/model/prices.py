@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from beam.model.outcome import Usage
 
-AS_OF = "2026-11-21"
+PRICES_AS_OF = "2026-11-21"
 _MILLION = 1_000_000
 _VARIANT = re.compile(r"(-\d{8}|-\d{4}-\d\d-\d\d)?(\[\w+\])?\Z")  # a date, and what Claude Code appends to a name
 

@@ -73,14 +73,14 @@ class Profile(Struct, frozen=True, kw_only=True):
     take a message before they have loaded the session. `signals` are the numbers of the escape sequences (OSC) by which
     the agent reports its state to the terminal: 7501 (`state=working`), or 133 (the mark of its prompt). An agent with
     133 must read single keys only at its prompt, so that beam can tell its mark from one that a command prints.
-    `warning` is text that the agent may print before it draws its
-    screen, which can take long; it is searched in all rows together.
+    `warning` is text that the agent may print before it draws its screen, which can take long; it is searched in all
+    rows together.
 
     `echo_rows` show a prompt that the agent took; group 1 is the first row of the prompt. Rows after the echo that
     match `noise_rows` do not belong to the answer. At the beginning of a row, the text that matches `bullet` is
-    removed, or else `indent` blanks. `scrollbar` are the characters that the agent draws in the last column if
-    the conversation is longer than the screen. `session` is searched in the text that the agent printed when it quit;
-    its group 1 is the id that resumes the conversation.
+    removed, or else `indent` blanks. `scrollbar` are the characters that the agent draws in the last column if the
+    conversation is longer than the screen. `session` is searched in the text that the agent printed when it quit; its
+    group 1 is the id that resumes the conversation.
 
     `by_line`: a text is typed line by line, and each line waits for the next prompt. `bracketed`: the agent announces
     that it takes pastes. If the beginning of a text matches `special`, the agent would take the text for a command; a
@@ -135,10 +135,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     stall_seconds: float = 600.0
 
 
-GENERIC = Profile(name="generic", stall_seconds=20.0)
+GENERIC_PROFILE = Profile(name="generic", stall_seconds=20.0)
 
 
-class Pattern(Struct, frozen=True):
+class PatternUse(Struct, frozen=True):
     """How the patterns of a field are used. `whole_screen`: they are searched in many rows at once. `group`: each has
     one group, and the text of that group is the result."""
 
@@ -146,8 +146,9 @@ class Pattern(Struct, frozen=True):
     group: bool = False
 
 
-_ROW, _FOUND, _SCREEN, _FOUND_ON_SCREEN = Pattern(), Pattern(group=True), Pattern(True), Pattern(True, group=True)
-PATTERNS: dict[type[Struct], dict[str, Pattern]] = {
+_ROW, _FOUND = PatternUse(), PatternUse(group=True)
+_SCREEN, _FOUND_ON_SCREEN = PatternUse(True), PatternUse(True, group=True)
+PATTERN_FIELDS: dict[type[Struct], dict[str, PatternUse]] = {
     Profile: {
         **dict.fromkeys(
             ("above", "below", "placeholders", "pasted", "more", "busy_rows", "between_rows", "waits_rows"), _ROW
@@ -169,12 +170,12 @@ PATTERNS: dict[type[Struct], dict[str, Pattern]] = {
 
 def patterns_of(kind: type[Struct], name: str, value: object) -> tuple[str, ...]:
     """Return the patterns in the value of the field `name`; an empty tuple for a field without patterns."""
-    if name not in PATTERNS[kind]:
+    if name not in PATTERN_FIELDS[kind]:
         return ()
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, tuple) else ()
 
 
-def overridden(profile: Profile, fields: Mapping[str, Any]) -> Profile:
+def override_fields(profile: Profile, fields: Mapping[str, Any]) -> Profile:
     """Return the profile with these fields replaced. The values have the form that they have in settings."""
     if not fields:
         return profile

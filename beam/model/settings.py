@@ -11,7 +11,7 @@ DURATIONS = frozenset(  # the fields of settings, limits and policy that may be 
     {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep", "pace"}
     | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
 )
-ENVELOPES = ("none", "short", "full")  # of `envelope`; any other is a text of the person's own
+ENVELOPES = ("none", "short", "full")  # values of `envelope`; any other value is the text of an envelope
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

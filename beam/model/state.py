@@ -24,8 +24,8 @@ QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
     "dead",
 )
 
-REMOVED = "removed"  # the code of the notice before all messages of an agent that is removed are given up
-SHORTAGE = "shortage"  # why a message was requeued: the system had no room to start its agent
+REMOVED_CODE = "removed"  # the code of the notice that comes before a removed agent's messages are given up
+SHORTAGE_REASON = "shortage"  # why a message was requeued: the system had no room to start its agent
 
 
 class MessageRecord(Struct, kw_only=True, gc=False):
@@ -110,7 +110,7 @@ class OpenTurn(Struct, kw_only=True):
     tools: dict[str, str] = {}
 
 
-class Kept(Struct, kw_only=True):
+class KeptProcessRecord(Struct, kw_only=True):
     """An agent's process that is kept alive between turns.
 
     The turn `turn` started it, in the mode `via`. `turn_key` marks the process and every process that it started;
@@ -128,7 +128,7 @@ class Kept(Struct, kw_only=True):
     until: str | None = None
 
 
-class Sum(Struct, kw_only=True):
+class UsageSum(Struct, kw_only=True):
     """Sums over turns. `cost_usd` is None until an agent reports a cost."""
 
     turns: int = 0
@@ -143,7 +143,7 @@ class Sum(Struct, kw_only=True):
             self.cost_usd = round((self.cost_usd or 0.0) + cost_usd, COST_DIGITS)
 
 
-MOST_TOOLS = 200  # names of tools that are counted by themselves: an agent may make up any number
+MOST_TOOLS = 200  # tools that are counted separately; an agent may invent any number of names
 OTHER_TOOLS = "(other)"
 
 
@@ -154,7 +154,7 @@ class ToolSum(Struct, kw_only=True):
     failed: int = 0
 
 
-class Totals(Sum, kw_only=True):
+class Totals(UsageSum, kw_only=True):
     """Sums over all turns and, for turns whose model is known, sums by model.
 
     `by_tool` has the calls of each tool; `retries` counts the attempts after the first, `denials` the denied requests,
@@ -163,7 +163,7 @@ class Totals(Sum, kw_only=True):
     """
 
     by_status: dict[str, int] = {}
-    by_model: dict[str, Sum] = {}
+    by_model: dict[str, UsageSum] = {}
     by_tool: dict[str, ToolSum] = {}
     retries: int = 0
     denials: int = 0
@@ -176,13 +176,13 @@ class Totals(Sum, kw_only=True):
             name = OTHER_TOOLS
         return self.by_tool.setdefault(name, ToolSum())
 
-    def count_in(self, other: "Totals") -> None:
+    def add_totals(self, other: "Totals") -> None:
         """Add all figures of the other totals."""
         self.add(other.turns, other.usage, other.cost_usd)
         for status, count in other.by_status.items():
             self.by_status[status] = self.by_status.get(status, 0) + count
         for model, share in other.by_model.items():
-            self.by_model.setdefault(model, Sum()).add(share.turns, share.usage, share.cost_usd)
+            self.by_model.setdefault(model, UsageSum()).add(share.turns, share.usage, share.cost_usd)
         for name, tool in other.by_tool.items():
             own = self.tool(name)
             own.calls, own.failed = own.calls + tool.calls, own.failed + tool.failed
@@ -191,7 +191,7 @@ class Totals(Sum, kw_only=True):
         self.unsupported += other.unsupported
 
 
-class Last(Struct, kw_only=True):
+class OutcomeRecord(Struct, kw_only=True):
     """The last outcome of the agent."""
 
     message_id: str | None
@@ -220,7 +220,7 @@ class State(Struct, kw_only=True):
     session: Session | None = None
     fork: Fork | None = None
     open_turn: OpenTurn | None = None
-    kept: Kept | None = None
+    kept: KeptProcessRecord | None = None
     blocked: str | None = None
     paused: bool = False
     failures: list[str] = []
@@ -228,12 +228,12 @@ class State(Struct, kw_only=True):
     archived: list[str] = []
     known: dict[str, MessageRecord] = {}
     totals: Totals = field(default_factory=Totals)
-    last: Last | None = None
+    last: OutcomeRecord | None = None
     answered: list[str] = []
     places: dict[str, int] = {}
 
     @property
-    def word(self) -> str:
+    def activity(self) -> str:
         """Return the state in one word: `idle`, `running` (also until the reply is routed), `waiting` (a permission
         request is open) or `blocked`."""
         if self.blocked:
@@ -257,19 +257,19 @@ def apply(state: State, event: AnyEvent) -> None:
     """Apply the event to the state, in place."""
     state.seq = event.seq
     state.ts = event.ts
-    step = _STEPS.get(type(event))
+    step = _HANDLERS.get(type(event))
     if step is not None:
         step(state, event)
 
 
-def forget(state: State, before_ts: str) -> None:
+def forget_old_messages(state: State, before_ts: str) -> None:
     """Remove messages that are over and had their last event before that time, so that snapshots stay small."""
     for message_id, known in list(state.known.items()):
         if known.phase in (CLOSED, DEAD) and known.at < before_ts:
             del state.known[message_id]
 
 
-def _known(state: State, event: events.Event) -> MessageRecord | None:
+def _message_record(state: State, event: events.Event) -> MessageRecord | None:
     if event.message_id is None:
         return None
     known = state.known.get(event.message_id)
@@ -279,28 +279,28 @@ def _known(state: State, event: events.Event) -> MessageRecord | None:
     return known
 
 
-def _queued(state: State, event: events.MessageQueued) -> None:
-    known = _known(state, event)
+def _on_message_queued(state: State, event: events.MessageQueued) -> None:
+    known = _message_record(state, event)
     if known is not None:
         known.digest, known.revision = event.digest, event.revision
         if event.message_id is not None and event.position:
             state.places[event.message_id] = event.position
 
 
-def _claimed(state: State, event: events.MessageClaimed) -> None:
-    known = _known(state, event)
+def _on_message_claimed(state: State, event: events.MessageClaimed) -> None:
+    known = _message_record(state, event)
     if known is not None:
         known.phase, known.attempt = CLAIMED, event.attempt
 
 
-def _requeued(state: State, event: events.MessageRequeued) -> None:
+def _on_message_requeued(state: State, event: events.MessageRequeued) -> None:
     if event.reason == "retry":
         state.totals.retries += 1
-    known = _known(state, event)
+    known = _message_record(state, event)
     if known is not None:
         if event.reason == "holder_died":
             known.deaths += 1
-        elif event.reason == SHORTAGE:
+        elif event.reason == SHORTAGE_REASON:
             known.shortages += 1
         else:
             known.deaths = known.shortages = 0
@@ -309,15 +309,15 @@ def _requeued(state: State, event: events.MessageRequeued) -> None:
         state.open_turn = None
 
 
-def _dead(state: State, event: events.MessageDead) -> None:
+def _on_message_dead(state: State, event: events.MessageDead) -> None:
     if event.reason == "id_reused":
         return  # that file is another message with the same id
-    known = _known(state, event)
+    known = _message_record(state, event)
     if known is None:
         return
     if known.outcome_seq is None or known.phase not in (FINISHED, CLOSED) or known.attempt != event.attempt:
         known.outcome_seq, known.status = event.seq, event.status
-        state.last = Last(
+        state.last = OutcomeRecord(
             message_id=event.message_id,
             turn=event.turn,
             status=event.status,
@@ -331,7 +331,7 @@ def _dead(state: State, event: events.MessageDead) -> None:
         state.open_turn = None
 
 
-def _session(state: State, event: events.SessionStarted | events.SessionResumed) -> None:
+def _on_session_opened(state: State, event: events.SessionStarted | events.SessionResumed) -> None:
     adapter = state.open_turn.adapter if state.open_turn is not None else ""
     before = state.session
     same = before is not None and isinstance(event, events.SessionResumed)
@@ -353,12 +353,12 @@ def _session(state: State, event: events.SessionStarted | events.SessionResumed)
         state.session.told, state.session.told_in = event.system, event.turn
 
 
-def _counted(state: State, event: events.UsageSeen) -> None:
+def _on_usage_seen(state: State, event: events.UsageSeen) -> None:
     if state.session is not None and event.total is not None:
         state.session.carried, state.session.counted = event.total, event.turn
 
 
-def _session_gone(state: State, event: events.SessionLost | events.SessionArchived) -> None:
+def _on_session_gone(state: State, event: events.SessionLost | events.SessionArchived) -> None:
     if isinstance(event, events.SessionArchived):
         state.archived = [*state.archived[-49:], event.session_id]
     if state.session is not None and state.session.session_id == event.session_id:
@@ -367,24 +367,24 @@ def _session_gone(state: State, event: events.SessionLost | events.SessionArchiv
         state.fork = None
 
 
-def _forked(state: State, event: events.SessionForked) -> None:
+def _on_session_forked(state: State, event: events.SessionForked) -> None:
     state.session = None
     upto = None if event.upto is UNSET else event.upto
     state.fork = Fork(session_id=event.session_id, of=event.of, adapter=event.adapter, upto=upto)
 
 
-def _rewound(state: State, event: events.SessionRewound) -> None:
+def _on_session_rewound(state: State, event: events.SessionRewound) -> None:
     if state.session is not None and state.session.session_id == event.session_id:
         state.session.upto, state.session.carried, state.session.told = event.upto, None, None
 
 
-def _selected(state: State, event: events.SessionSelected) -> None:
+def _on_session_selected(state: State, event: events.SessionSelected) -> None:
     state.fork = None
     state.session = Session(session_id=event.session_id, adapter=event.adapter, started_at=event.ts)
     state.archived = [archived for archived in state.archived if archived != event.session_id]
 
 
-def _turn_started(state: State, event: events.TurnStarted) -> None:
+def _on_turn_started(state: State, event: events.TurnStarted) -> None:
     state.turn = event.turn or state.turn + 1
     state.blocked = None
     state.open_turn = OpenTurn(
@@ -403,12 +403,12 @@ def _turn_started(state: State, event: events.TurnStarted) -> None:
         asks={},
         tools={},
     )
-    known = _known(state, event)
+    known = _message_record(state, event)
     if known is not None:
         known.phase, known.attempt = STARTED, event.attempt
 
 
-def _agent_started(state: State, event: events.AgentStarted) -> None:
+def _on_agent_started(state: State, event: events.AgentStarted) -> None:
     if state.open_turn is not None:
         owner = state.open_turn.owner
         for pid, ticks in ((event.guard_pid, event.guard_start_ticks), (event.pid, event.start_ticks)):
@@ -423,10 +423,10 @@ def _agent_started(state: State, event: events.AgentStarted) -> None:
             )
 
 
-def _agent_kept(state: State, event: events.AgentKept) -> None:
+def _on_agent_kept(state: State, event: events.AgentKept) -> None:
     turn = state.open_turn
     if turn is not None and (state.kept is None or state.kept.pid != event.pid):
-        state.kept = Kept(
+        state.kept = KeptProcessRecord(
             pid=event.pid,
             turn=turn.turn,
             turn_key=turn.turn_key,
@@ -439,49 +439,49 @@ def _agent_kept(state: State, event: events.AgentKept) -> None:
         state.kept.until = event.until
 
 
-def _agent_exited(state: State, event: events.AgentExited) -> None:
+def _on_agent_exited(state: State, event: events.AgentExited) -> None:
     if state.kept is not None and state.kept.pid == event.pid:
         state.kept = None
     if state.open_turn is not None:
         state.open_turn.processes.clear()
 
 
-def _prompt_sent(state: State, event: events.PromptSent) -> None:
+def _on_prompt_sent(state: State, event: events.PromptSent) -> None:
     if state.open_turn is not None:
         state.open_turn.sent = True
-    known = _known(state, event)
+    known = _message_record(state, event)
     if known is not None:
         known.phase = SENT
 
 
-def _by_model(totals: Totals, event: events.TurnFinished) -> None:
+def _add_by_model(totals: Totals, event: events.TurnFinished) -> None:
     """Count the turn under its model. Add the turn's usage and cost to the models that they belong to."""
     if event.model is not None:
-        own = totals.by_model.setdefault(event.model, Sum())
+        own = totals.by_model.setdefault(event.model, UsageSum())
         own.turns += 1
         if event.models is None:
             own.add(0, event.usage, event.cost_usd)
     for share in event.models or ():
-        totals.by_model.setdefault(share.model, Sum()).add(0, share.usage, share.cost_usd)
+        totals.by_model.setdefault(share.model, UsageSum()).add(0, share.usage, share.cost_usd)
 
 
-def _turn_finished(state: State, event: events.TurnFinished) -> None:
-    known = _known(state, event)
+def _on_turn_finished(state: State, event: events.TurnFinished) -> None:
+    known = _message_record(state, event)
     if known is not None:
         known.phase, known.attempt = FINISHED, event.attempt
         known.outcome_seq, known.status = event.seq, event.status
     totals = state.totals
     if event.turn is not None:
         totals.add(1, event.usage, event.cost_usd)
-        _by_model(totals, event)
+        _add_by_model(totals, event)
         if state.session is not None and state.session.session_id == event.session_id:
             state.session.turns += 1
-            if event.point is not UNSET and event.point.ends is not None:  # it went on from there
+            if event.point is not UNSET and event.point.ends is not None:  # the session went on from there
                 state.session.upto = None
             state.session.model = event.model or state.session.model
-            if state.session.counted != event.turn:  # what this turn used may be in the CLI's next total, or not
+            if state.session.counted != event.turn:  # the CLI's next total may include this turn or not
                 state.session.carried = None
-            if state.session.told_in == event.turn and not is_answer(event.status):  # some forget such a message
+            if state.session.told_in == event.turn and not is_answer(event.status):  # some CLIs forget such a message
                 state.session.told = None
     totals.denials += len(event.denials or ())
     totals.unsupported += event.class_ is Class.UNSUPPORTED
@@ -490,7 +490,7 @@ def _turn_finished(state: State, event: events.TurnFinished) -> None:
         state.failures = []
     elif is_trouble(event.status, event.class_):
         state.failures = [*state.failures[-19:], event.ts]
-    state.last = Last(
+    state.last = OutcomeRecord(
         message_id=event.message_id,
         turn=event.turn,
         status=event.status,
@@ -503,8 +503,8 @@ def _turn_finished(state: State, event: events.TurnFinished) -> None:
         state.open_turn.asks = {}
 
 
-def _turn_closed(state: State, event: events.TurnClosed) -> None:
-    known = _known(state, event)
+def _on_turn_closed(state: State, event: events.TurnClosed) -> None:
+    known = _message_record(state, event)
     if known is not None and known.phase != DEAD:
         known.phase, known.attempt = CLOSED, event.attempt
         state.places.pop(event.message_id or "", None)
@@ -512,35 +512,35 @@ def _turn_closed(state: State, event: events.TurnClosed) -> None:
         state.open_turn = None
 
 
-def _asked(state: State, event: events.PermissionAsked) -> None:
+def _on_permission_asked(state: State, event: events.PermissionAsked) -> None:
     if state.open_turn is not None:
         state.open_turn.asks[event.ask_id] = event
 
 
-def _answered(state: State, event: events.PermissionDecided | events.PermissionCancelled) -> None:
+def _on_permission_settled(state: State, event: events.PermissionDecided | events.PermissionCancelled) -> None:
     if state.open_turn is not None:
         state.open_turn.asks.pop(event.ask_id, None)
 
 
-def _tool_called(state: State, event: events.ToolCalled) -> None:
+def _on_tool_called(state: State, event: events.ToolCalled) -> None:
     if state.open_turn is not None:
         if event.call_id not in state.open_turn.tools:
             state.totals.tool(event.name).calls += 1
         state.open_turn.tools[event.call_id] = event.name
 
 
-def _tool_returned(state: State, event: events.ToolReturned) -> None:
+def _on_tool_returned(state: State, event: events.ToolReturned) -> None:
     if state.open_turn is not None:
         name = state.open_turn.tools.pop(event.call_id, None)
         if name is not None and event.is_error:
             state.totals.tool(name).failed += 1
 
 
-def _control_done(state: State, event: events.ControlDone) -> None:
+def _on_control_done(state: State, event: events.ControlDone) -> None:
     state.answered = [*state.answered[-49:], event.control_id]
 
 
-def _notice(state: State, event: events.Notice) -> None:
+def _on_notice(state: State, event: events.Notice) -> None:
     if event.code == "blocked":
         state.blocked = event.text
     elif event.code == "unblocked":
@@ -550,45 +550,45 @@ def _notice(state: State, event: events.Notice) -> None:
             state.open_turn.cleared = True
 
 
-def _paused(state: State, event: events.QueuePaused | events.QueueResumed) -> None:
+def _on_queue_paused_or_resumed(state: State, event: events.QueuePaused | events.QueueResumed) -> None:
     state.paused = isinstance(event, events.QueuePaused)
 
 
-def _circuit(state: State, event: events.CircuitOpened | events.CircuitClosed) -> None:
+def _on_circuit_changed(state: State, event: events.CircuitOpened | events.CircuitClosed) -> None:
     state.circuit_until = event.until if isinstance(event, events.CircuitOpened) else None
 
 
-_STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
-    events.MessageQueued: _queued,
-    events.UsageSeen: _counted,
-    events.MessageClaimed: _claimed,
-    events.MessageRequeued: _requeued,
-    events.MessageDead: _dead,
-    events.SessionStarted: _session,
-    events.SessionResumed: _session,
-    events.SessionLost: _session_gone,
-    events.SessionArchived: _session_gone,
-    events.SessionForked: _forked,
-    events.SessionRewound: _rewound,
-    events.SessionSelected: _selected,
-    events.TurnStarted: _turn_started,
-    events.AgentStarted: _agent_started,
-    events.AgentKept: _agent_kept,
-    events.AgentExited: _agent_exited,
-    events.PromptSent: _prompt_sent,
-    events.TurnFinished: _turn_finished,
-    events.TurnClosed: _turn_closed,
-    events.PermissionAsked: _asked,
-    events.PermissionDecided: _answered,
-    events.PermissionCancelled: _answered,
-    events.ToolCalled: _tool_called,
-    events.ToolReturned: _tool_returned,
-    events.ControlDone: _control_done,
-    events.Notice: _notice,
-    events.QueuePaused: _paused,
-    events.CircuitOpened: _circuit,
-    events.CircuitClosed: _circuit,
-    events.QueueResumed: _paused,
+_HANDLERS: dict[type[events.Event], Callable[[State, Any], None]] = {
+    events.MessageQueued: _on_message_queued,
+    events.UsageSeen: _on_usage_seen,
+    events.MessageClaimed: _on_message_claimed,
+    events.MessageRequeued: _on_message_requeued,
+    events.MessageDead: _on_message_dead,
+    events.SessionStarted: _on_session_opened,
+    events.SessionResumed: _on_session_opened,
+    events.SessionLost: _on_session_gone,
+    events.SessionArchived: _on_session_gone,
+    events.SessionForked: _on_session_forked,
+    events.SessionRewound: _on_session_rewound,
+    events.SessionSelected: _on_session_selected,
+    events.TurnStarted: _on_turn_started,
+    events.AgentStarted: _on_agent_started,
+    events.AgentKept: _on_agent_kept,
+    events.AgentExited: _on_agent_exited,
+    events.PromptSent: _on_prompt_sent,
+    events.TurnFinished: _on_turn_finished,
+    events.TurnClosed: _on_turn_closed,
+    events.PermissionAsked: _on_permission_asked,
+    events.PermissionDecided: _on_permission_settled,
+    events.PermissionCancelled: _on_permission_settled,
+    events.ToolCalled: _on_tool_called,
+    events.ToolReturned: _on_tool_returned,
+    events.ControlDone: _on_control_done,
+    events.Notice: _on_notice,
+    events.QueuePaused: _on_queue_paused_or_resumed,
+    events.CircuitOpened: _on_circuit_changed,
+    events.CircuitClosed: _on_circuit_changed,
+    events.QueueResumed: _on_queue_paused_or_resumed,
 }
 
 

@@ -71,10 +71,10 @@ class Transcript(Struct, frozen=True, kw_only=True):
 def transcript(agent: str, journal: Iterable[AnyEvent]) -> Transcript:
     """Return the turns of these events. The events are those of one journal, or of several journals merged in the order
     of time."""
-    fold = _Fold()
+    builder = _TranscriptBuilder()
     for event in journal:
-        fold.take(event)
-    return Transcript(agent=agent, turns=tuple(fold.turns()))
+        builder.add_event(event)
+    return Transcript(agent=agent, turns=tuple(builder.turns()))
 
 
 class _Turn:
@@ -92,7 +92,7 @@ class _Turn:
         return replace(self.head, items=tuple(self.items))
 
 
-class _Fold:
+class _TranscriptBuilder:
     def __init__(self) -> None:
         self._prompts: dict[str, tuple[str, str]] = {}
         self._turns: list[_Turn] = []
@@ -102,7 +102,7 @@ class _Fold:
         """Return the turns read so far."""
         return (turn.record() for turn in self._turns)
 
-    def take(self, event: AnyEvent) -> None:
+    def add_event(self, event: AnyEvent) -> None:
         """Add one event to the turns."""
         match event:
             case events.MessageQueued() if event.message_id is not None:
@@ -150,7 +150,7 @@ class _Fold:
                 turn.head = replace(turn.head, usage=event.usage, cost_usd=event.cost_usd, reason=event.reason or None)
                 turn.head = replace(turn.head, model=event.model or turn.head.model, duration_s=event.duration_s)
             case events.SessionImported():
-                self._turn_by_key.pop(("", None), None)  # what follows was not in that session
+                self._turn_by_key.pop(("", None), None)  # later events are not part of that session
             case events.TurnFinished():
                 turn.head = replace(
                     turn.head,
@@ -186,11 +186,11 @@ def _time(event: AnyEvent) -> str:
 
 def _item(event: AnyEvent) -> Item | None:
     """Return the item that shows the event; None for an event that a person need not see."""
-    item = _read(event)
+    item = _untimed_item(event)
     return item and replace(item, ts=_time(event))
 
 
-def _read(event: AnyEvent) -> Item | None:
+def _untimed_item(event: AnyEvent) -> Item | None:
     match event:
         case events.Text():
             return Item(kind="text", text=event.text, parent=event.parent)
@@ -199,7 +199,7 @@ def _read(event: AnyEvent) -> Item | None:
         case events.ToolCalled():
             asked = bytes(event.input).decode("utf-8", "replace")
             return Item(kind="tool", name=event.name, input=asked, is_open=True, parent=event.parent)
-        case events.ToolReturned():  # its call is in no event: the journal begins after it
+        case events.ToolReturned():  # the call has no event, because the journal begins after it
             return Item(kind="tool", text=event.output, is_error=event.is_error, parent=event.parent)
         case events.FileChanged():
             return Item(kind="file", name=event.kind, text=event.path)

@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 
 from beam.model.notification import Notification, NotifyTarget
-from beam.notify.spool import Tried
+from beam.notify.spool import TryResult
 from beam.process.environment import environment
 
 _TIMEOUT_S = 30
 
 
-def run(target: NotifyTarget, notification: Notification, environ: Mapping[str, str], cwd: Path, log: int) -> Tried:
+def run(target: NotifyTarget, notification: Notification, environ: Mapping[str, str], cwd: Path, log: int) -> TryResult:
     """Run the target's command once in the folder `cwd`, and return the result of this try. The output of the command
     goes to the descriptor `log`. After 30 seconds the command and its process group are killed."""
     env = environment(environ, {})
@@ -33,12 +33,12 @@ def run(target: NotifyTarget, notification: Notification, environ: Mapping[str, 
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        return Tried(error=f"can't run {target.command[0][:80]}: {getattr(error, 'strerror', None) or error}")
+        return TryResult(error=f"can't run {target.command[0][:80]}: {getattr(error, 'strerror', None) or error}")
     try:
         process.communicate(msgspec.json.encode(notification) + b"\n", timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        return Tried(error=f"{target.command[0][:80]} did not end within {_TIMEOUT_S} s")
-    return Tried() if process.returncode == 0 else Tried(error=f"exit code {process.returncode}")
+        return TryResult(error=f"{target.command[0][:80]} did not end within {_TIMEOUT_S} s")
+    return TryResult() if process.returncode == 0 else TryResult(error=f"exit code {process.returncode}")

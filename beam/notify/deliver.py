@@ -24,19 +24,19 @@ from beam.base.errors import BeamError
 from beam.config.resolve import BEAM_YAML, load
 from beam.model.notification import NotifyTarget
 from beam.notify import spool
-from beam.notify.spool import Item, Tried
+from beam.notify.spool import Item, TryResult
 from beam.root import discovery
 from beam.root.paths import RootPaths
 from beam.root.user_dirs import user_home
 from beam.store.lock import try_lock
 from beam.trust import ledger
-from beam.trust.declarations import of_notify
+from beam.trust.declarations import findings_of_notify
 
-_AT_ONCE = 4
-_LOOK_S = 0.2
-_ATTEMPT_S = 60.0  # longer than any command or webhook may take; what takes longer is given up and left alone
+_MOST_AT_ONCE = 4
+_POLL_S = 0.2
+_ATTEMPT_S = 60.0  # longer than any command or webhook may take; a try that takes longer is abandoned
 
-Deliver = Callable[[NotifyTarget, Item], Tried]
+Deliver = Callable[[NotifyTarget, Item], TryResult]
 
 
 class Retries(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class Targets:
 
     def __init__(self, home: RootPaths, environ: Mapping[str, str]) -> None:
         config = load(home, environ=environ, adapters=registry.NAMES)
-        standing = ledger.standing_of(home.project, of_notify(config), environ)
+        standing = ledger.standing_of(home.project, findings_of_notify(config), environ)
         self.found: dict[str, tuple[NotifyTarget, bool]] = {}
         self.untrusted: set[str] = set()
         for origin, file in config.files:
@@ -77,7 +77,7 @@ class Targets:
 def deliver_with(home: RootPaths, environ: Mapping[str, str], log: int) -> Deliver:
     """Return a function that tries once to deliver a notification, by the target's command or webhook."""
 
-    def deliver(target: NotifyTarget, item: Item) -> Tried:
+    def deliver(target: NotifyTarget, item: Item) -> TryResult:
         if target.command:
             from beam.notify import command
 
@@ -113,22 +113,22 @@ class Delivery:
         self._tries: dict[str, int] = {}
         self._due: dict[str, float] = {}
         self._running: dict[str, float] = {}  # by file name: when the try is given up
-        self._ended: queue.SimpleQueue[tuple[str, Item, Tried]] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[str, Item, TryResult]] = queue.SimpleQueue()
 
     def run(self) -> None:
         """Deliver notifications until none waits and no try is running."""
         while self.step() or self._running:
             try:
-                self._finish_try(*self._ended.get(timeout=_LOOK_S))
+                self._finish_try(*self._ended.get(timeout=_POLL_S))
             except queue.Empty:
                 self._give_up_slow()
 
     def step(self) -> bool:
         """Start the tries that are due. Return whether a notification waits."""
-        waiting = spool.waiting(self._directory)
+        waiting = spool.waiting_names(self._directory)
         due = [name for name in waiting if name not in self._running and self._due.get(name, 0) <= self._now()]
         targets = self._targets() if due else None
-        for name in due[: max(0, _AT_ONCE - len(self._running))]:
+        for name in due[: max(0, _MOST_AT_ONCE - len(self._running))]:
             assert targets is not None
             self._start(name, targets)
         return bool(waiting)
@@ -147,10 +147,10 @@ class Delivery:
         try:
             tried = self._deliver(target, item)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this try alone
-            tried = Tried(error=f"{type(error).__name__}: {error}"[:200])
+            tried = TryResult(error=f"{type(error).__name__}: {error}"[:200])
         self._ended.put((name, item, tried))
 
-    def _finish_try(self, name: str, item: Item, tried: Tried) -> None:
+    def _finish_try(self, name: str, item: Item, tried: TryResult) -> None:
         if self._running.pop(name, None) is None:
             return
         if not tried.error:
@@ -160,17 +160,17 @@ class Delivery:
         if tried.again and tries < self._retries.tries:
             self._due[name] = self._now() + max(tried.wait_s, self._retries.pause_s(tries, self._part()))
             return
-        _say(f"{item.notification.id} was given up after {tries} tries: {tried.error}")
+        _print_error(f"{item.notification.id} was given up after {tries} tries: {tried.error}")
         spool.give_up(self._directory, name, msgspec.structs.replace(item, tries=tries, error=tried.error))
 
     def _give_up_slow(self) -> None:
         for name, until in list(self._running.items()):
             item = spool.read(self._directory, name)
             if until < self._now() and item is not None:
-                self._finish_try(name, item, Tried(error=f"no answer within {_ATTEMPT_S:.0f} s"))
+                self._finish_try(name, item, TryResult(error=f"no answer within {_ATTEMPT_S:.0f} s"))
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     sys.stderr.write(f"beam notify: {text}\n")
     sys.stderr.flush()
 
@@ -178,12 +178,12 @@ def _say(text: str) -> None:
 def main(argv: list[str]) -> int:
     """Deliver all waiting notifications of the root whose path is the first argument. Return the exit code."""
     environ = dict(os.environ)
-    home = discovery.at(Path(argv[0]), environ)
+    home = discovery.root_at(Path(argv[0]), environ)
     discovery.check_folder(home, environ)
-    while spool.waiting(home.notify):
+    while spool.waiting_names(home.notify):
         lock = try_lock(home.notify / spool.LOCK)
         if lock is None:
-            return 0  # whoever has it looks again after releasing it
+            return 0  # the process that has the lock checks the spool again after releasing it
         with lock:
             deliver = deliver_with(home, environ, sys.stderr.fileno())
             Delivery(home.notify, lambda: Targets(home, environ), deliver, retries=Retries()).run()
@@ -192,8 +192,8 @@ def main(argv: list[str]) -> int:
 
 if __name__ == "__main__":
     try:
-        files.check_descriptors(files.TURN_FILES)
+        files.check_descriptors(files.TURN_DESCRIPTORS)
         sys.exit(main(sys.argv[1:]))
     except BeamError as failed:
-        _say(str(failed))
+        _print_error(str(failed))
         sys.exit(int(failed.exit_code))

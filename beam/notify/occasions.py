@@ -7,12 +7,12 @@ from beam.model.notification import Notification
 from beam.model.outcome import Status
 from beam.secrets.redact import redact
 
-_TEXT = 200  # characters of a reason or of what an agent asks for
-_REPLY = 2000
-_DONE = frozenset({Status.COMPLETED})
+_TEXT_LENGTH = 200  # characters of a reason or of what an agent asks for
+_REPLY_LENGTH = 2000
+_DONE_STATUSES = frozenset({Status.COMPLETED})
 
 
-def of_ask(asked: events.PermissionAsked, project: str) -> Notification | None:
+def ask_notification(asked: events.PermissionAsked, project: str) -> Notification | None:
     """Return the notification about a permission request that waits for a person; None if beam decides the request
     immediately."""
     if asked.expires is None:
@@ -34,9 +34,9 @@ def of_ask(asked: events.PermissionAsked, project: str) -> Notification | None:
     )
 
 
-def of_turn(finished: events.TurnFinished, message_id: str, project: str) -> Notification:
+def turn_notification(finished: events.TurnFinished, message_id: str, project: str) -> Notification:
     """Return the notification about a message whose turn is over and that will not be tried again."""
-    done, limit = finished.status in _DONE, finished.status is Status.LIMIT
+    done, limit = finished.status in _DONE_STATUSES, finished.status is Status.LIMIT
     word = "is done" if done else "reached a limit" if limit else f"ended {finished.status.value}"
     reason = _line(finished.reason or "")
     return Notification(
@@ -51,11 +51,11 @@ def of_turn(finished: events.TurnFinished, message_id: str, project: str) -> Not
         status=finished.status.value,
         class_=finished.class_.value if finished.class_ else None,
         cost_usd=finished.cost_usd,
-        reply=redact((finished.reply or "")[:_REPLY])[0] or None,
+        reply=redact((finished.reply or "")[:_REPLY_LENGTH])[0] or None,
     )
 
 
-def of_dead(dead: events.MessageDead, message_id: str, project: str) -> Notification:
+def dead_letter_notification(dead: events.MessageDead, message_id: str, project: str) -> Notification:
     """Return the notification about a message that became a dead letter before any turn."""
     detail = _line(dead.detail or dead.reason)
     return Notification(
@@ -71,12 +71,12 @@ def of_dead(dead: events.MessageDead, message_id: str, project: str) -> Notifica
     )
 
 
-def of_budget(key: str, at: str, agent: str, text: str, project: str) -> Notification:
+def budget_notification(key: str, at: str, agent: str, text: str, project: str) -> Notification:
     """Return the notification about a budget that several turns share. `agent` is the agent whose turn runs."""
     return Notification(id=f"budget-{key}", event="budget", at=at, agent=agent, project=project, text=_line(text))
 
 
-def of_idle(after: Notification) -> Notification:
+def idle_notification(after: Notification) -> Notification:
     """Return the notification that the agent's queue is empty; `after` is the notification of its last message."""
     return Notification(
         id=f"idle-{after.id}",
@@ -91,6 +91,6 @@ def of_idle(after: Notification) -> Notification:
 
 def _line(text: str) -> str:
     """Return the text as one line without secrets and control characters, cut to 200 characters."""
-    words = "".join(character if character.isprintable() else " " for character in redact(text[: 4 * _TEXT])[0])
+    words = "".join(character if character.isprintable() else " " for character in redact(text[: 4 * _TEXT_LENGTH])[0])
     line = " ".join(words.split())
-    return line if len(line) <= _TEXT else f"{line[: _TEXT - 1]}…"
+    return line if len(line) <= _TEXT_LENGTH else f"{line[: _TEXT_LENGTH - 1]}…"

@@ -37,7 +37,7 @@ class Item(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Tried(Struct, frozen=True, kw_only=True):
+class TryResult(Struct, frozen=True, kw_only=True):
     """The result of one try to deliver a notification. `error` is "" if the notification was delivered. `again` says
     whether another try may succeed, and `wait_s` is the shortest pause in seconds before that try."""
 
@@ -56,18 +56,18 @@ def put(directory: Path, target: NotifyTarget, notification: Notification) -> bo
         return False
     for folder in (directory, *(directory / box for box in (NEW, DONE, DEAD))):
         files.make_directory(folder)
-    if len(waiting(directory)) >= MOST_WAITING:
+    if len(waiting_names(directory)) >= MOST_WAITING:
         raise DiskError(f"{MOST_WAITING} notifications wait in {directory}", "look at: beam notify list")
     files.replace(directory / NEW / name, msgspec.json.encode(Item(target=target.key, notification=notification)))
     return True
 
 
-def waiting(directory: Path) -> list[str]:
+def waiting_names(directory: Path) -> list[str]:
     """Return the names of the files of waiting notifications, sorted."""
-    return listed(directory, NEW)
+    return file_names(directory, NEW)
 
 
-def listed(directory: Path, box: str) -> list[str]:
+def file_names(directory: Path, box: str) -> list[str]:
     return sorted(name for name in files.names(directory / box) if name.endswith(_ENDING) and not name.startswith("."))
 
 

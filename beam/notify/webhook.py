@@ -12,13 +12,13 @@ import msgspec
 from beam.base import files
 from beam.base.errors import BeamError
 from beam.config.notify import is_loopback, url_problem
-from beam.model.notification import Form, FromPlace, Notification, NotifyTarget
-from beam.notify.spool import Tried
+from beam.model.notification import BodyFormat, Notification, NotifyTarget, ValueReference
+from beam.notify.spool import TryResult
 
 _TIMEOUT_S = 10
 _LARGEST_VALUE = 4096
-_SHOWN = 200
-_RETRY_CODES = frozenset({408, 425, 429})  # of the 4xx: what another try may change
+_SHOWN_CHARACTERS = 200
+_RETRY_CODES = frozenset({408, 425, 429})  # the 4xx codes after which another try may succeed
 _LONGEST_WAIT_S = 300
 
 
@@ -26,7 +26,7 @@ class ValueMissingError(Exception):
     """A variable or a file does not contain the value that a target needs."""
 
 
-def value_of(place: FromPlace, environ: Mapping[str, str]) -> str:
+def value_of(place: ValueReference, environ: Mapping[str, str]) -> str:
     """Return the value of the variable, or the content of the file, which must be one line. Raises
     ValueMissingError."""
     if place.env is not None:
@@ -47,7 +47,7 @@ def value_of(place: FromPlace, environ: Mapping[str, str]) -> str:
     return found
 
 
-def body_of(form: Form, notification: Notification) -> tuple[bytes, str]:
+def body_of(form: BodyFormat, notification: Notification) -> tuple[bytes, str]:
     """Return the body of the request in this form, and its content type."""
     if form == "text":
         return notification.text.encode(), "text/plain; charset=utf-8"
@@ -74,26 +74,28 @@ def headers_of(notification: Notification, body: bytes, *, timestamp: int, secre
     return headers
 
 
-def post(target: NotifyTarget, notification: Notification, environ: Mapping[str, str], *, timestamp: int) -> Tried:
+def post(target: NotifyTarget, notification: Notification, environ: Mapping[str, str], *, timestamp: int) -> TryResult:
     """Send the notification to the target's webhook once, and return the result of this try. Redirects are not
     followed."""
     try:
-        url = target.webhook if isinstance(target.webhook, str) else value_of(target.webhook or FromPlace(), environ)
+        url = (
+            target.webhook if isinstance(target.webhook, str) else value_of(target.webhook or ValueReference(), environ)
+        )
         secret = value_of(target.secret, environ) if target.secret else ""
         token = value_of(target.token, environ) if target.token else ""
     except ValueMissingError as error:
-        return Tried(error=str(error), again=False)
+        return TryResult(error=str(error), again=False)
     problem = url_problem(url)
     if problem:
-        return Tried(error=f"the webhook {problem}", again=False)
+        return TryResult(error=f"the webhook {problem}", again=False)
     body, kind = body_of(target.body, notification)
     headers = headers_of(notification, body, timestamp=timestamp, secret=secret, token=token)
     local = is_loopback(urlsplit(url).hostname or "")
-    return _posted(url, body, {**headers, "Content-Type": kind}, local=local)
+    return _post_request(url, body, {**headers, "Content-Type": kind}, local=local)
 
 
-def _posted(url: str, body: bytes, headers: Mapping[str, str], *, local: bool) -> Tried:
-    import urllib.error  # TLS comes with it, which no other command needs
+def _post_request(url: str, body: bytes, headers: Mapping[str, str], *, local: bool) -> TryResult:
+    import urllib.error  # imports TLS, which no other command needs
     import urllib.request
     from http.client import HTTPException
 
@@ -108,25 +110,25 @@ def _posted(url: str, body: bytes, headers: Mapping[str, str], *, local: bool) -
     opener = urllib.request.build_opener(proxies, NoRedirects)
     try:
         with opener.open(request, timeout=_TIMEOUT_S):
-            return Tried()
+            return TryResult()
     except urllib.error.HTTPError as error:
         with error:
-            return answered(error.code, error.headers.get("Retry-After", ""))
+            return result_of_status(error.code, error.headers.get("Retry-After", ""))
     except urllib.error.URLError as error:
-        return Tried(error=_shown(error.reason), again="CERTIFICATE_VERIFY_FAILED" not in str(error.reason))
+        return TryResult(error=_error_text(error.reason), again="CERTIFICATE_VERIFY_FAILED" not in str(error.reason))
     except (OSError, HTTPException, ValueError) as error:
-        return Tried(error=_shown(error))
+        return TryResult(error=_error_text(error))
 
 
-def answered(code: int, retry_after: str) -> Tried:
+def result_of_status(code: int, retry_after: str) -> TryResult:
     """Return the result of a try that got this HTTP status code, which does not mean success. `retry_after` is the
     Retry-After header."""
     if 300 <= code < 400:
-        return Tried(error=f"it answers {code}, and beam follows no redirect", again=False)
+        return TryResult(error=f"it answers {code}, and beam follows no redirect", again=False)
     wait_s = min(_LONGEST_WAIT_S, int(retry_after)) if retry_after.isascii() and retry_after.isdigit() else 0
-    return Tried(error=f"it answers {code}", again=code >= 500 or code in _RETRY_CODES, wait_s=wait_s)
+    return TryResult(error=f"it answers {code}", again=code >= 500 or code in _RETRY_CODES, wait_s=wait_s)
 
 
-def _shown(error: object) -> str:
+def _error_text(error: object) -> str:
     text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-    return text[:_SHOWN] or type(error).__name__
+    return text[:_SHOWN_CHARACTERS] or type(error).__name__

@@ -29,12 +29,12 @@ class Confinement(Struct, frozen=True, kw_only=True):
         """Return the confinement encoded as bytes for the guard (see `landlock.encode_paths`)."""
         return landlock.encode_paths(map(os.fsencode, self.protected), map(os.fsencode, self.allowed))
 
-    def closed(self) -> set[str]:
+    def closed_folders(self) -> set[str]:
         """Return the real paths of the folders on the way to a protected path.
 
         No entry can be created directly in these folders, though their other entries stay writable.
         """
-        return {os.fsdecode(folder) for folder in landlock.way_to(map(os.fsencode, self.protected))[0]}
+        return {os.fsdecode(folder) for folder in landlock.folders_leading_to(map(os.fsencode, self.protected))[0]}
 
 
 def is_within(path: str, folder: str) -> bool:
@@ -44,7 +44,7 @@ def is_within(path: str, folder: str) -> bool:
 
 def reaches_into(protected: str, folder: str) -> bool:
     """Return whether protecting the path would also prevent new entries in the folder (a real path) or below it."""
-    folders, ends = landlock.way_to([os.fsencode(protected)])
+    folders, ends = landlock.folders_leading_to([os.fsencode(protected)])
     return any(is_within(os.fsdecode(path), folder) for path in (*folders, *ends))
 
 
@@ -53,34 +53,34 @@ def aliases(paths: Iterable[str], mountinfo: str) -> Iterator[str]:
 
     `mountinfo` is the content of /proc/self/mountinfo (see proc(5)).
     """
-    mounts = [(words[2], _plain(words[3]), _plain(words[4])) for words in _words(mountinfo)]
+    mounts = [(words[2], _decode_escapes(words[3]), _decode_escapes(words[4])) for words in _mount_fields(mountinfo)]
     for path in map(os.path.realpath, paths):
         here = [mount for mount in mounts if is_within(path, mount[2])]
         if not here:
             continue
         device, root, at = max(reversed(here), key=lambda mount: len(mount[2]))
-        inside = _joined(root, path[len(at.rstrip("/")) :])
+        inside = _join_paths(root, path[len(at.rstrip("/")) :])
         for other, mounted, point in mounts:
             if other != device or point == at:
                 continue
             if is_within(inside, mounted):
-                yield _joined(point, inside[len(mounted.rstrip("/")) :])
+                yield _join_paths(point, inside[len(mounted.rstrip("/")) :])
             elif is_within(mounted, inside):
                 yield point
 
 
-def _joined(folder: str, rest: str) -> str:
+def _join_paths(folder: str, rest: str) -> str:
     return f"{folder.rstrip('/')}/{rest.lstrip('/')}".rstrip("/") or "/"
 
 
-def _words(mountinfo: str) -> Iterator[list[str]]:
+def _mount_fields(mountinfo: str) -> Iterator[list[str]]:
     for line in mountinfo.splitlines():
         words = line.partition(" - ")[0].split(" ")
         if len(words) >= 5:
             yield words
 
 
-def _plain(path: str) -> str:
+def _decode_escapes(path: str) -> str:
     """Return the path with the kernel's escapes for space, tab, newline and backslash decoded."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         path = path.replace(code, character)

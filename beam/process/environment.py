@@ -9,13 +9,13 @@ from collections.abc import Mapping
 
 from beam.base.digest import blake2b
 
-# With these the dynamic loader runs code inside every program: not even a trusted configuration may set them.
-LOADER = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"})
+# With these variables the dynamic loader runs code inside every program: not even a trusted configuration may set them.
+LOADER_VARIABLES = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"})
 
-# What must not be inherited. Code injected into interpreters (each agent CLI is one of them or starts some), and what
-# would make a Claude Code started from inside another one take itself for a part of it. LD_LIBRARY_PATH and PYTHONPATH
-# stay: they are how some programs find their own libraries.
-DENY = LOADER | {
+# Variables that must not be inherited: those that inject code into interpreters (each agent CLI is an interpreter or
+# starts one), and those that make a Claude Code started from inside another one take itself for a part of it.
+# LD_LIBRARY_PATH and PYTHONPATH stay, because some programs find their own libraries by them.
+DENIED_VARIABLES = LOADER_VARIABLES | {
     "NODE_OPTIONS",
     "NODE_REPL_EXTERNAL_MODULE",
     "BUN_OPTIONS",
@@ -67,15 +67,15 @@ _SHELL_VARIABLES = frozenset(
 def environment(
     environ: Mapping[str, str], extra: Mapping[str, str], *, deny: frozenset[str] = frozenset()
 ) -> dict[str, str]:
-    """Return the environment: `environ` without the variables in DENY and `deny`, plus `extra` without those in LOADER.
+    """Return the environment: `environ` without DENIED_VARIABLES and `deny`, plus `extra` without LOADER_VARIABLES.
 
     The inherited PATH keeps only its absolute folders.
     """
-    refused = DENY | deny
+    refused = DENIED_VARIABLES | deny
     inherited = {name: value for name, value in environ.items() if name not in refused}
     if "PATH" in inherited:
         inherited["PATH"] = absolute_folders(inherited["PATH"])
-    return inherited | {name: value for name, value in extra.items() if name not in LOADER}
+    return inherited | {name: value for name, value in extra.items() if name not in LOADER_VARIABLES}
 
 
 def absolute_folders(path: str) -> str:

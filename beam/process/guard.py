@@ -61,7 +61,7 @@ _BOOT = (
     "import guard; guard.main(told)"
 )
 _GO = b"g"
-PATH = b"/usr/local/bin:/usr/bin:/bin"  # for an agent whose environment has none
+DEFAULT_PATH = b"/usr/local/bin:/usr/bin:/bin"  # for an agent whose environment has none
 
 
 def command(instructions: int) -> list[str]:
@@ -118,9 +118,9 @@ class Guard:
         self._group = posix.getpgrp()
         self.on_terminal = posix.isatty(0)
         self.agent = 0
-        self.is_released = False  # to its exec, which the system did not refuse
-        self.failure = 0  # the errno of its exec
-        self.report = -1  # of its exec: the errno, or its end, which means success
+        self.is_released = False  # whether the agent was released to its exec, and the system did not refuse that
+        self.failure = 0  # the errno with which the agent's exec failed
+        self.report = -1  # the descriptor for the result of the exec: an errno, or end-of-file for success
         self._gate = -1
         self._has_heard = False
         self.exited: int | None = None  # the agent's wait status
@@ -128,15 +128,15 @@ class Guard:
         self.swept: set[int] = set()  # pids of what outlived the agent
         self.known: set[table.Process] = set()  # macOS: descendants seen so far, which may be orphans by now
 
-    def say(self, text: str) -> None:
+    def send_status_line(self, text: str) -> None:
         """Write one line to the status pipe. Does nothing if the holder is gone."""
         try:
             posix.write(self.status, text.encode() + b"\n")
         except OSError:
             return
 
-    def hold(self, argv: list[bytes], env: dict[bytes, bytes], confined: bytes = b"") -> None:
-        """Fork the agent's process, which waits before its exec until `let_go`. Raises OSError."""
+    def fork_agent(self, argv: list[bytes], env: dict[bytes, bytes], confined: bytes = b"") -> None:
+        """Fork the agent's process, which waits before its exec until `release_agent`. Raises OSError."""
         gate, self._gate = posix.pipe()
         self.report, sink = posix.pipe()
         every = _signal.valid_signals()
@@ -155,9 +155,9 @@ class Guard:
         posix.close(gate)
         posix.close(sink)
         row = table.stat_of(self.agent)
-        self.say(f"held {self.agent} {row[2] if row else 0}")
+        self.send_status_line(f"held {self.agent} {row[2] if row else 0}")
 
-    def let_go(self) -> None:
+    def release_agent(self) -> None:
         """Release the agent's process to its exec, if the holder still lives and no end was requested."""
         if self.deadline is None and not self.is_released and posix.getppid() == self.holder:
             try:
@@ -166,7 +166,7 @@ class Guard:
                 return
             self.is_released = True
 
-    def hear_report(self, seconds: float | None = None) -> None:
+    def report_exec_result(self, seconds: float | None = None) -> None:
         """Report the result of the agent's exec to the holder, once.
 
         If the exec is still under way, wait for its result (for at most `seconds`, if given).
@@ -177,7 +177,7 @@ class Guard:
             self._has_heard = True
             self.failure = int(posix.read(self.report, 16) or b"0")
             self.is_released = not self.failure
-            self.say(f"failed {self.failure}" if self.failure else "running")
+            self.send_status_line(f"failed {self.failure}" if self.failure else "running")
 
     def reap(self) -> bool:
         """Collect ended children; return True when no child is left (on Linux: no descendant)."""
@@ -190,10 +190,10 @@ class Guard:
                 return False
             if pid == self.agent and self.exited is None:
                 self.exited = status
-                self.hear_report()
+                self.report_exec_result()
                 if not self.failure:
                     code = posix.waitstatus_to_exitcode(status)
-                    self.say(f"exited {code} -" if code >= 0 else f"exited - {-code}")
+                    self.send_status_line(f"exited {code} -" if code >= 0 else f"exited - {-code}")
             elif self.sweeping and posix.WIFSIGNALED(status):
                 self.swept.add(pid)
 
@@ -210,7 +210,7 @@ class Guard:
 
         `childless` says that the guard has no children. On Linux it then has no descendants either, and looks for none.
         """
-        found = {process for process, _ in table.marked(self.marker)}
+        found = {process for process, _ in table.marked_processes(self.marker)}
         if not (childless and table.LINUX):
             found |= table.descendants(self.me, *(pid for pid, _ in self.known))
         if not table.LINUX:
@@ -232,14 +232,14 @@ class Guard:
         A later call can only make that time earlier. Before the agent's exec nothing runs that could use the time, so
         it is 0.
         """
-        self.hear_report(EXEC_SECONDS)
-        if not self.is_released:  # nothing runs that could use it
+        self.report_exec_result(EXEC_SECONDS)
+        if not self.is_released:  # nothing runs that could use the time
             grace = 0.0
         wanted = time.monotonic() + grace
         if self.deadline is None and grace > 0:
             for process in self.targets(childless=False):
-                table.send(process, _signal.SIGTERM)
-                table.send(process, _signal.SIGCONT)  # a stopped process does not even see SIGTERM
+                table.send_signal(process, _signal.SIGTERM)
+                table.send_signal(process, _signal.SIGCONT)  # a stopped process does not even see SIGTERM
         self.deadline = wanted if self.deadline is None else min(self.deadline, wanted)
 
     def on_signals(self, signals: bytes) -> None:
@@ -254,7 +254,7 @@ class Guard:
         """Carry out the command in one line from the lifeline."""
         keyword, _, value = line.partition(b" ")
         if keyword == b"go":
-            self.let_go()
+            self.release_agent()
         elif keyword == b"interrupt":
             self.interrupt(int(value))
         elif keyword == b"end":
@@ -276,11 +276,11 @@ class Guard:
                 rounds += 1
                 frozen |= new
                 for process in new:
-                    table.send(process, _signal.SIGSTOP)
+                    table.send_signal(process, _signal.SIGSTOP)
                 continue
             for process in targets:
-                table.send(process, _signal.SIGKILL)
-            childless = self._chase()
+                table.send_signal(process, _signal.SIGKILL)
+            childless = self._kill_children()
             empty = empty + 1 if childless and not targets else 0
             if empty == 2:
                 return 0
@@ -289,7 +289,7 @@ class Guard:
             if childless and targets:
                 time.sleep(0.002)
 
-    def _chase(self) -> bool:
+    def _kill_children(self) -> bool:
         """Kill the guard's children as they appear, faster than a chain of forks can grow.
 
         Return True once no child is left; return False if some are left after a fraction of a second. On a busy
@@ -302,7 +302,7 @@ class Guard:
             arrived = set(table.children()) - seen
             for pid in arrived:
                 try:
-                    group = posix.getpgid(pid)  # an own child keeps its pid, and its group's, until it is reaped here
+                    group = posix.getpgid(pid)  # a child keeps its pid and its group until it is reaped here
                     if group != self._group:
                         posix.killpg(group, _signal.SIGKILL)
                     posix.kill(pid, _signal.SIGKILL)
@@ -343,7 +343,7 @@ def become_agent(argv: list[bytes], env: dict[bytes, bytes], *, confined: bytes 
     if b"/" in argv[0]:
         posix.execve(argv[0], argv, env)
     denied: OSError | None = None
-    for folder in env.get(b"PATH", PATH).split(b":"):
+    for folder in env.get(b"PATH", DEFAULT_PATH).split(b":"):
         if not folder:
             continue
         try:
@@ -360,7 +360,7 @@ def _confine(value: bytes) -> None:
         from beam.process import landlock
     else:
         import landlock
-    landlock.confine_as(value)
+    landlock.confine_encoded(value)
 
 
 def _ignore(signal: int, frame: object) -> None:
@@ -378,7 +378,7 @@ def _wake_on_signals() -> int:
     return source
 
 
-def _watch(pid: int) -> int:
+def _exit_descriptor(pid: int) -> int:
     """Return a descriptor that becomes readable when the process ends; -1 if the system has no such descriptor.
 
     Exits if the process has already ended.
@@ -419,7 +419,7 @@ def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
                     guard.on_command(line)
             elif fd == guard.report:
                 poll.unregister(fd)
-                guard.hear_report()
+                guard.report_exec_result()
             else:
                 poll.unregister(fd)
                 guard.end(min(guard.grace, HOLDER_GRACE))
@@ -440,13 +440,13 @@ def main(instructions: list[bytes]) -> None:
         if posix.isatty(0):  # a session's leader that opens a terminal makes it the session's: ^C and job control work
             posix.close(posix.open(posix.ttyname(0), posix.O_RDWR))
         table.prctl(table.PR_SET_CHILD_SUBREAPER, 1)
-        holder = _watch(holder_pid)
+        holder = _exit_descriptor(holder_pid)
         if posix.getppid() != holder_pid:
             posix._exit(EXIT_NOT_STARTED)
         null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
-        guard.hold(argv, {**posix.environ, marker: b"1"}, confined)
+        guard.fork_agent(argv, {**posix.environ, marker: b"1"}, confined)
     except OSError as error:
-        guard.say(f"failed {error.errno or 0}")
+        guard.send_status_line(f"failed {error.errno or 0}")
         posix._exit(EXIT_NOT_STARTED)
     for fd in (0, 1, 2):
         posix.dup2(null, fd)
@@ -454,15 +454,15 @@ def main(instructions: list[bytes]) -> None:
     began = time.monotonic()
     left = guard.kill()
     if not guard.is_released:
-        _leave_note(unstarted)
-    guard.say(f"clean {len(guard.swept)} {left} {int((time.monotonic() - began) * 1000)}")
+        _create_unstarted_file(unstarted)
+    guard.send_status_line(f"clean {len(guard.swept)} {left} {int((time.monotonic() - began) * 1000)}")
     code = posix.waitstatus_to_exitcode(guard.exited) if guard.exited is not None else -_signal.SIGKILL
     if not guard.is_released:
         code = EXIT_NOT_STARTED
     posix._exit(code if code >= 0 else 128 - code)
 
 
-def _leave_note(path: bytes) -> None:
+def _create_unstarted_file(path: bytes) -> None:
     """Create the file that says that the agent was never started.
 
     If the file can't be created, the next holder does not know whether the agent was started.

@@ -51,7 +51,7 @@ class Inotify:
     """
 
     def __init__(self) -> None:
-        self._handle = _call(b"inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC) if table.LINUX else -1
+        self._handle = _call_libc(b"inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC) if table.LINUX else -1
         if self._handle < 0:
             raise OSError(errno.EMFILE if table.LINUX else errno.ENOSYS, "no inotify instance to be had")
 
@@ -67,14 +67,14 @@ class Inotify:
     def add(self, path: str | bytes | os.PathLike[str], mask: int) -> int:
         """Watch a path and return the number of its watch. Raises OSError (FileNotFoundError, NotADirectoryError …)."""
         name = os.fsencode(path)
-        number = _call(b"inotify_add_watch", self._handle, name, mask)
+        number = _call_libc(b"inotify_add_watch", self._handle, name, mask)
         if number < 0:
             raise _watch_error(name)
         return number
 
     def remove(self, watch: int) -> None:
         """End a watch. A watch that has already ended is not an error."""
-        _call(b"inotify_rm_watch", self._handle, watch)
+        _call_libc(b"inotify_rm_watch", self._handle, watch)
 
     def read(self) -> list[Change]:
         """Return the changes since the last call, in order. Never waits."""
@@ -99,13 +99,13 @@ class Inotify:
 
 
 @functools.cache
-def _function(name: bytes) -> Callable[..., int]:
+def _libc_function(name: bytes) -> Callable[..., int]:
     return table.libc(name)
 
 
-def _call(name: bytes, *arguments: int | bytes) -> int:
+def _call_libc(name: bytes, *arguments: int | bytes) -> int:
     """Call a function of the C library. A result of -1 means failure; errno is not available."""
-    return _function(name)(*arguments)
+    return _libc_function(name)(*arguments)
 
 
 def _watch_error(path: bytes) -> OSError:

@@ -27,22 +27,22 @@ if TYPE_CHECKING or __package__:
 else:  # the guard's child
     import table
 
-FAILED = 4096  # added to the errno of a confinement that failed, so that it is not taken for the exec's
+ERRNO_OFFSET = 4096  # added to the errno of a confinement that failed, so that it is not taken for the exec's
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture but those below
-_OTHER_NUMBERS = ("alpha", "mips")
+_OTHER_ARCHITECTURES = ("alpha", "mips")
 _VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
-_LINKS = 40  # as many as the kernel follows
+_MAX_LINKS = 40  # as many as the kernel follows
 
 _WRITE_FILE, _REFER, _TRUNCATE = 1 << 1, 1 << 13, 1 << 14
 _REMOVE_AND_MAKE = 0b1_1111_1111 << 4  # REMOVE_DIR, REMOVE_FILE, and the seven kinds of MAKE_
-_OF_A_FILE = _WRITE_FILE | _TRUNCATE
+_FILE_RIGHTS = _WRITE_FILE | _TRUNCATE
 
 
 def abi() -> int:
     """Return the version of Landlock that this process can use on this kernel; 0 if it can't use Landlock."""
-    if not table.LINUX or posix.uname().machine.startswith(_OTHER_NUMBERS):
+    if not table.LINUX or posix.uname().machine.startswith(_OTHER_ARCHITECTURES):
         return 0
     return max(0, table.libc(b"syscall")(_CREATE_RULESET, 0, 0, _VERSION))
 
@@ -67,17 +67,17 @@ def decode_paths(value: bytes) -> tuple[list[bytes], list[bytes]]:
     return protected, allowed
 
 
-def confine_as(value: bytes, version: int = 0) -> None:
+def confine_encoded(value: bytes, version: int = 0) -> None:
     """Confine this process as the encoded `value` says (see `encode_paths`). `version` is Landlock's (0: ask the
     kernel).
 
-    Raises OSError with an errno that is increased by `FAILED`.
+    Raises OSError with an errno that is increased by `ERRNO_OFFSET`.
     """
     protected, allowed = decode_paths(value)
     try:
         confine(protected, allowed, version or abi())
     except OSError as error:
-        raise OSError((error.errno or 0) + FAILED, "the agent could not be confined") from error
+        raise OSError((error.errno or 0) + ERRNO_OFFSET, "the agent could not be confined") from error
 
 
 def confine(protected: Iterable[bytes], allowed: Iterable[bytes], version: int) -> None:
@@ -93,9 +93,9 @@ def confine(protected: Iterable[bytes], allowed: Iterable[bytes], version: int) 
         raise OSError(errno.ENOSYS, "this kernel gives no Landlock")
     try:
         for path, is_folder in _unprotected_entries(list(protected)):
-            _allow(call, rules, path, handled if is_folder else handled & _OF_A_FILE)
+            _allow(call, rules, path, handled if is_folder else handled & _FILE_RIGHTS)
         for path in allowed:
-            if not _allow(call, rules, path, handled if _is_folder(path) else handled & _OF_A_FILE):
+            if not _allow(call, rules, path, handled if _is_folder(path) else handled & _FILE_RIGHTS):
                 raise OSError(errno.ENOENT, "what was allowed is not there")
         if not table.prctl(_PR_SET_NO_NEW_PRIVS, 1) or call(_RESTRICT_SELF, rules, 0) < 0:
             raise OSError(errno.EPERM, "Landlock was refused")
@@ -125,7 +125,7 @@ def _unprotected_entries(protected: list[bytes]) -> Iterator[tuple[bytes, bool]]
 
     Links and the folders on the way to protected paths are left out.
     """
-    on_the_way, ends = way_to(protected)
+    on_the_way, ends = folders_leading_to(protected)
     closed = on_the_way | ends
     for folder in on_the_way - ends:
         try:
@@ -133,12 +133,12 @@ def _unprotected_entries(protected: list[bytes]) -> Iterator[tuple[bytes, bool]]
                 found = [
                     (entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries if not entry.is_symlink()
                 ]
-        except OSError:  # it can't be read: nothing new comes of that
+        except OSError:  # it can't be read: its entries get no rights
             continue
         yield from ((path, is_folder) for path, is_folder in found if path not in closed)
 
 
-def way_to(protected: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
+def folders_leading_to(protected: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
     """Return two sets of real paths: (folders, ends).
 
     `folders` are the folders in which the system looks up the parts of the protected paths, without folders at or below
@@ -161,11 +161,11 @@ def way_to(protected: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
             step = at.rstrip(b"/") + b"/" + part
             try:
                 target = posix.readlink(step)
-            except OSError:  # no link; or not there, and then nothing below it is either
+            except OSError:  # not a link; or it is missing, and so is everything below it
                 at = step
                 continue
             links += 1
-            if links > _LINKS:
+            if links > _MAX_LINKS:
                 raise OSError(errno.ELOOP, "too many links")
             at = b"/" if target.startswith(b"/") else at
             rest += [part for part in reversed(target.split(b"/")) if part]

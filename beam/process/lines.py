@@ -6,7 +6,7 @@ Pure; does not depend on where the bytes come from.
 from __future__ import annotations
 
 
-class Lines:
+class LineSplitter:
     """Splits a stream at each newline byte. The lines do not depend on how the stream is divided into chunks.
 
     A line longer than `limit` bytes is cut off: its first `limit` bytes are returned as soon as the limit is passed,

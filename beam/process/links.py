@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from beam.process.confinement import is_within
 
-ENTRIES = 20_000
-SECONDS = 1.0
-NAMES = 4_000  # 10 ms
-_LOOK_AT_CLOCK = 256  # entries
+MAX_ENTRIES = 20_000
+MAX_SECONDS = 1.0
+MAX_HARD_LINK_ENTRIES = 4_000  # a search of so many entries takes 10 ms
+_CLOCK_CHECK_ENTRIES = 256  # the clock is checked once in so many entries
 
 
 class LinkSearch(Struct, frozen=True, kw_only=True):
@@ -34,12 +34,12 @@ class LinkSearch(Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
-def leading_into(
+def find_links_into(
     protected: Sequence[str],
     tree: str,
     *,
-    entries: int = ENTRIES,
-    seconds: float = SECONDS,
+    entries: int = MAX_ENTRIES,
+    seconds: float = MAX_SECONDS,
     now: Callable[[], float] = time.monotonic,
 ) -> LinkSearch:
     """Find the symbolic links below `tree` that lead to a protected path, even if that path does not exist yet.
@@ -51,18 +51,18 @@ def leading_into(
     until = now() + seconds
     waiting, links, skipped, visited = deque([tree]), [], [], 0
     while waiting:
-        if visited >= entries or (visited % _LOOK_AT_CLOCK == 0 and now() > until):
+        if visited >= entries or (visited % _CLOCK_CHECK_ENTRIES == 0 and now() > until):
             break
         folder = waiting.popleft()
         try:
             for entry in _entries(folder):
                 visited += 1
                 if entry.is_symlink():
-                    if _leads(entry.path, ends):
+                    if _leads_into(entry.path, ends):
                         links.append(entry.path)
                 elif entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-                if visited >= entries or (visited % _LOOK_AT_CLOCK == 0 and now() > until):
+                if visited >= entries or (visited % _CLOCK_CHECK_ENTRIES == 0 and now() > until):
                     waiting.appendleft(folder)
                     break
         except OSError:
@@ -70,7 +70,7 @@ def leading_into(
     return LinkSearch(links=tuple(links), entries=visited, skipped=(*skipped, *waiting))
 
 
-def hard_linked(folders: Sequence[str], *, below: str, entries: int = NAMES) -> Iterator[str]:
+def hard_linked_files(folders: Sequence[str], *, below: str, entries: int = MAX_HARD_LINK_ENTRIES) -> Iterator[str]:
     """Yield the files that have a second name somewhere (a hard link). Whoever can write to that name can change the
     file.
 
@@ -99,7 +99,7 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
         yield from found
 
 
-def _leads(link: str, ends: Sequence[str]) -> bool:
+def _leads_into(link: str, ends: Sequence[str]) -> bool:
     target = os.path.realpath(link)
     if any(is_within(target, end) or is_within(end, target) for end in ends):
         return True

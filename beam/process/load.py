@@ -18,7 +18,7 @@ class Load(Struct, frozen=True):
     rss_bytes: int
 
 
-def of_trees(owners: Sequence[Owner]) -> Load | None:
+def load_of_trees(owners: Sequence[Owner]) -> Load | None:
     """Return the load of these processes and all their descendants. Processes that have ended do not count.
 
     Return None if the load is unknown.
@@ -33,5 +33,5 @@ def of_trees(owners: Sequence[Owner]) -> Load | None:
 
 def rss_bytes(pid: int) -> int | None:
     """Return the resident memory of one process; None if it is gone, or the system does not say."""
-    fields = table.read(f"/proc/{pid}/statm").split()
+    fields = table.read_file(f"/proc/{pid}/statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 and fields[1] != b"0" else None

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from beam.process.lines import Lines
+from beam.process.lines import LineSplitter
 
 T = TypeVar("T")
 PIPE_BYTES = 1024 * 1024  # the most that the kernel gives a user without rights, for up to 64 pipes
@@ -66,7 +66,7 @@ class Pipe(asyncio.Protocol):
             self._transport.close()
 
 
-def enlarge(fd: int) -> None:
+def enlarge_pipe(fd: int) -> None:
     """Enlarge the buffer of the pipe, so that its writer blocks later. Do nothing if the system refuses."""
     if sys.platform == "linux":
         from fcntl import fcntl
@@ -99,8 +99,8 @@ class Output:
         self._on_long_line = on_long_line
         self._on_error_line = on_error_line
         self._on_data = on_data
-        self._lines = Lines(line_bytes)
-        self._error_lines = Lines(line_bytes) if on_error_line is not None else None
+        self._lines = LineSplitter(line_bytes)
+        self._error_lines = LineSplitter(line_bytes) if on_error_line is not None else None
 
     def feed(self, data: bytes) -> None:
         if self._on_data is not None:
@@ -108,7 +108,7 @@ class Output:
             return
         cut = self._lines.cut
         self._deliver(self._lines.feed(data))
-        self.seen()
+        self.report_output()
         if self._lines.cut > cut:
             self._call(self._on_long_line)
 
@@ -118,13 +118,13 @@ class Output:
     def feed_errors(self, data: bytes) -> None:
         if self._error_lines is not None:
             self._deliver_errors(self._error_lines.feed(data))
-        self.seen()
+        self.report_output()
 
     def end_errors(self) -> None:
         if self._error_lines is not None:
             self._deliver_errors(self._error_lines.end())
 
-    def seen(self) -> None:
+    def report_output(self) -> None:
         self._call(self._on_output)
 
     def _deliver(self, lines: list[bytes]) -> None:
@@ -146,7 +146,7 @@ class Output:
             self.fail()
 
 
-class Status:
+class GuardStatus:
     """Reads the guard's status lines (see `guard.py`).
 
     `held` is a future that is done once the agent's process exists, or can't exist. `executed` is a future that is done
@@ -161,7 +161,7 @@ class Status:
         self.code: int | None = None
         self.signal: str | None = None
         self.clean: tuple[int, int] | None = None  # swept, left; None until the guard said that it is done
-        self._lines = Lines(1024)
+        self._lines = LineSplitter(1024)
 
     def feed(self, data: bytes) -> None:
         for line in self._lines.feed(data):

@@ -13,9 +13,9 @@ from beam.base.errors import PASSING, BeamError, ConfigError, DiskError, NotFoun
 from beam.process import guard, landlock
 
 
-def check(program: str, *, env: Mapping[str, str], cwd: str) -> None:
+def check_executable(program: str, *, env: Mapping[str, str], cwd: str) -> None:
     """Raise OSError if the program does not exist or may not be executed. Starts nothing."""
-    folders = [""] if "/" in program else env.get("PATH", guard.PATH.decode()).split(":")
+    folders = [""] if "/" in program else env.get("PATH", guard.DEFAULT_PATH.decode()).split(":")
     number = errno.ENOENT
     for folder in folders:
         path = os.path.join(cwd, folder, program)  # noqa: PTH118 - any text may be a path here
@@ -26,7 +26,9 @@ def check(program: str, *, env: Mapping[str, str], cwd: str) -> None:
     raise OSError(number, os.strerror(number))
 
 
-def refusal(error: OSError | ValueError | DiskError, program: str, *, env: Mapping[str, str], cwd: str) -> BeamError:
+def start_error(
+    error: OSError | ValueError | DiskError, program: str, *, env: Mapping[str, str], cwd: str
+) -> BeamError:
     """Return the error that tells a person why `program` was not started in `cwd`.
 
     It is a ShortageError if the cause is temporary, otherwise a NotFoundError, ConfigError, DiskError or BeamError.
@@ -39,8 +41,8 @@ def refusal(error: OSError | ValueError | DiskError, program: str, *, env: Mappi
         return error
     if not os.path.isdir(cwd):  # noqa: PTH112 - cwd may be any text
         return ConfigError(f"the folder {cwd} does not exist", "create it, or set another `cwd:`", subject=cwd)
-    if number is not None and number > landlock.FAILED:
-        reason = os.strerror(number - landlock.FAILED)
+    if number is not None and number > landlock.ERRNO_OFFSET:
+        reason = os.strerror(number - landlock.ERRNO_OFFSET)
         return BeamError(
             f"{program} was not started: beam's own files could not be protected from it ({reason})",
             "`beam doctor` shows what this system supports",

@@ -28,19 +28,19 @@ from beam.model.limits import DEFAULT
 from beam.process import guard, table, tree
 from beam.process.confinement import Confinement
 from beam.process.lines import Tail
-from beam.process.pipes import HeldProcess, Output, Pipe, Status, do_nothing, enlarge, set_done
-from beam.process.program import check, refusal
+from beam.process.pipes import GuardStatus, HeldProcess, Output, Pipe, do_nothing, enlarge_pipe, set_done
+from beam.process.program import check_executable, start_error
 from beam.process.stdout_file import StdoutFile
 
 EOF_SECONDS = 2.0  # after the guard's end: how long a process out of its reach may keep the agent's output open
 WRITE_BYTES = 64 * 1024
 START_SECONDS = 30.0  # until the guard is at work; a busy machine takes long to start an interpreter
-WEDGED_SECONDS = 5.0  # after the grace of an end: a guard that is still there then does nothing any more
-LOOK_SECONDS = 5.0  # between two looks whether the agent is still there
+WEDGED_SECONDS = 5.0  # after the grace period of an end: a guard that still runs then counts as stuck
+LOOK_SECONDS = 5.0  # between two checks whether the agent still runs
 POLL_SECONDS = 0.01
 
 
-class Ended(Struct, frozen=True):
+class ProcessEnd(Struct, frozen=True):
     """How the agent's process ended, and what its guard found.
 
     `signal` is a name ("SIGKILL"). Both `code` and `signal` are None if the guard was killed first. `swept` is the
@@ -55,7 +55,7 @@ class Ended(Struct, frozen=True):
     left: int = 0
 
 
-def marker(turn_key: str) -> str:
+def marker_name(turn_key: str) -> str:
     """Return the name of the environment variable that every process of the turn carries.
 
     All agent processes of a turn share this name, because a turn runs only one of them at a time.
@@ -93,7 +93,7 @@ async def start(
     the agent nor a process that it starts can change the protected paths; if the system can't enforce that, the agent
     is not started. `grace` is the time in seconds until the processes are killed in an end that beam did not ask for,
     such as after beam's own death. `unstarted` is the path of a file that the guard creates if the agent was never
-    executed. `stderr_lines` is how many last lines of stderr `Ended.stderr_tail` has.
+    executed. `stderr_lines` is how many last lines of stderr `ProcessEnd.stderr_tail` has.
 
     Raises NotFoundError (kind not_installed), ConfigError if `cwd` does not exist, BeamError if the program can't be
     executed, ShortageError if the cause is temporary, and DiskError. An error that only the exec reveals is raised by
@@ -112,8 +112,8 @@ async def start(
             unstarted=unstarted,
         )
     except (OSError, ValueError, DiskError) as error:
-        raise refusal(error, argv[0], env=env, cwd=cwd) from error
-    return await _held(child, argv[0])
+        raise start_error(error, argv[0], env=env, cwd=cwd) from error
+    return await _wait_until_held(child, argv[0])
 
 
 async def start_in_terminal(
@@ -134,7 +134,7 @@ async def start_in_terminal(
     the bytes that the agent writes, as they come. `Child.write` types into the terminal. All else is as described at
     `start`, including the errors.
     """
-    output = Output(_no_line, do_nothing, do_nothing, 1, on_data=on_data)
+    output = Output(_ignore_line, do_nothing, do_nothing, 1, on_data=on_data)
     child = Child(turn_key, output, Tail(0))
     try:
         child._spawn(
@@ -148,11 +148,11 @@ async def start_in_terminal(
             terminal=(columns, rows),
         )
     except (OSError, ValueError) as error:
-        raise refusal(error, argv[0], env=env, cwd=cwd) from error
-    return await _held(child, argv[0])
+        raise start_error(error, argv[0], env=env, cwd=cwd) from error
+    return await _wait_until_held(child, argv[0])
 
 
-async def _held(child: Child, program: str) -> Child:
+async def _wait_until_held(child: Child, program: str) -> Child:
     held: HeldProcess | None = None
     try:
         with suppress(TimeoutError):
@@ -186,9 +186,9 @@ class Child:
         self.guard_pid = 0
         self.guard_start_ticks = 0
         self.stopped_by: str | None = None  # the caller's note: why it ended the child
-        self._marker = marker(turn_key)
+        self._marker = marker_name(turn_key)
         self._loop = asyncio.get_running_loop()
-        self._status = Status(self._loop)
+        self._status = GuardStatus(self._loop)
         self._waiting_to_write: asyncio.Future[None] | None = None
         self._file: StdoutFile | None = None
         self._stdin: IO[bytes] | None = None
@@ -207,15 +207,15 @@ class Child:
 
     def go(self) -> None:
         """Release the agent to its exec: from now on the agent may act. Does nothing if an end was requested before."""
-        self._command("go")
+        self._send_command("go")
 
-    async def executed(self) -> bool:
+    async def wait_for_exec(self) -> bool:
         """Return whether the agent was executed, as soon as that is known."""
         return await asyncio.shield(self._status.executed)
 
     def interrupt(self, signal: str) -> None:
         """Send the signal (a name) to the agent's process alone. Does nothing if the process has ended."""
-        self._command(f"interrupt {int(signals.Signals[signal])}")
+        self._send_command(f"interrupt {int(signals.Signals[signal])}")
 
     def end(self, grace: float) -> None:
         """End the whole process tree: send SIGTERM now, and SIGKILL after `grace` seconds. Returns immediately.
@@ -223,7 +223,7 @@ class Child:
         A later call may shorten that time. If the guard is not done 5 s after that time, this process kills the guard
         and ends the tree itself.
         """
-        self._command(f"end {grace}")
+        self._send_command(f"end {grace}")
         self._expect_end(grace)
 
     async def feed(self, data: bytes) -> None:
@@ -244,7 +244,7 @@ class Child:
             try:
                 rest = rest[os.write(fd, rest[:WRITE_BYTES]) :]
             except BlockingIOError:
-                await self._writable(fd)
+                await self._wait_until_writable(fd)
             except OSError:  # it closed its end
                 self.close_stdin()
 
@@ -280,7 +280,7 @@ class Child:
             if self._waiting_to_write and not self._waiting_to_write.done():
                 self._waiting_to_write.set_result(None)
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> ProcessEnd:
         """Return how the agent's process ended, once the guard and the process tree are gone and all output was
         delivered.
 
@@ -289,7 +289,7 @@ class Child:
         """
         return await asyncio.shield(self._ended)
 
-    async def _writable(self, fd: int) -> None:
+    async def _wait_until_writable(self, fd: int) -> None:
         writable = self._waiting_to_write = self._loop.create_future()
         self._loop.add_writer(fd, set_done, writable)
         try:
@@ -298,7 +298,7 @@ class Child:
             if self._stdin and not self._stdin.closed:
                 self._loop.remove_writer(fd)
 
-    def _command(self, text: str) -> None:
+    def _send_command(self, text: str) -> None:
         if self._lifeline >= 0:
             with suppress(BrokenPipeError, BlockingIOError):  # the guard is gone, or stuck: see `_end_stuck_guard`
                 os.write(self._lifeline, text.encode() + b"\n")
@@ -321,7 +321,7 @@ class Child:
         """End the guard, if it still runs, and its whole process tree. Called when the guard counts as stuck."""
         if self._process.poll() is not None:
             return
-        self._cleaned = self._clean(patience=0.0)
+        self._cleaned = self._end_leftovers(patience=0.0)
         if tree.start_ticks(self.guard_pid) is not None:  # not even SIGKILL ended it
             self._process.returncode = -signals.SIGKILL
             set_done(self._given_up)
@@ -339,9 +339,9 @@ class Child:
         unstarted: Path | None = None,
         terminal: tuple[int, int] | None = None,
     ) -> None:
-        self._refuse = partial(refusal, program=argv[0], env=env, cwd=cwd)
-        check(argv[0], env=env, cwd=cwd)
-        with ExitStack() as of_the_guard, ExitStack() as ours:  # the ends of pipes; ours too, where it does not start
+        self._refuse = partial(start_error, program=argv[0], env=env, cwd=cwd)
+        check_executable(argv[0], env=env, cwd=cwd)
+        with ExitStack() as of_the_guard, ExitStack() as ours:  # close the pipes; `ours` only if no guard starts
             slave = self._open_terminal(*terminal, of_the_guard, ours) if terminal else None
             if stdout_in:
                 self._file = StdoutFile(self._loop, stdout_in, self._output.feed, self._output.end)
@@ -378,12 +378,12 @@ class Child:
             ours.pop_all()
         self.guard_pid = self._process.pid
         self.guard_start_ticks = tree.start_ticks(self.guard_pid) or 0
-        tree.spared.add(self.guard_pid)
+        tree.spared_pids.add(self.guard_pid)
         self._stdin = self._stdin or self._process.stdin
         if self._stdin:
             os.set_blocking(self._stdin.fileno(), False)
         if self._process.stdout:
-            enlarge(self._process.stdout.fileno())
+            enlarge_pipe(self._process.stdout.fileno())
 
     def _open_terminal(self, columns: int, rows: int, of_the_guard: ExitStack, ours: ExitStack) -> int:
         """Open a terminal of that size and return the descriptor of the agent's end."""
@@ -408,7 +408,7 @@ class Child:
             self._pipes.append(Pipe(self._loop, self._on_stderr, self._output.end_errors))
         if not self._file:
             self._pipes.append(Pipe(self._loop, self._output.feed, self._output.end))
-        self._ended = self._loop.create_task(self._end())
+        self._ended = self._loop.create_task(self._wait_for_end())
         return self._status.held
 
     async def _connect(self) -> None:
@@ -421,12 +421,12 @@ class Child:
         self._tail.feed(data)
         self._output.feed_errors(data)
 
-    async def _end(self) -> Ended:
+    async def _wait_for_end(self) -> ProcessEnd:
         try:
             await self._connect()
-            await self._guard_gone()
+            await self._wait_for_guard()
             await asyncio.wait([self._pipes[0].closed], timeout=EOF_SECONDS)
-            swept, left = self._status.clean or self._cleaned or self._clean()
+            swept, left = self._status.clean or self._cleaned or self._end_leftovers()
             await asyncio.wait([pipe.closed for pipe in self._pipes], timeout=EOF_SECONDS)
             if self._file:
                 self._file.finish()
@@ -451,11 +451,11 @@ class Child:
             raise self._output.error
         if self._status.errno:
             raise self._refuse(OSError(self._status.errno, os.strerror(self._status.errno)))
-        return Ended(self._status.code, self._status.signal, self._tail.text(), swept, left)
+        return ProcessEnd(self._status.code, self._status.signal, self._tail.text(), swept, left)
 
-    async def _guard_gone(self) -> None:
+    async def _wait_for_guard(self) -> None:
         """Wait until the guard's process has ended, or until it is known that not even SIGKILL ends it."""
-        looking = self._loop.create_task(self._look_after_agent())
+        looking = self._loop.create_task(self._wait_for_agent())
         gone = self._loop.create_future()
         try:
             fd = os.pidfd_open(self.guard_pid) if self._process.returncode is None else -1
@@ -474,9 +474,9 @@ class Child:
             if fd >= 0:
                 self._loop.remove_reader(fd)
                 os.close(fd)
-        tree.spared.discard(self.guard_pid)
+        tree.spared_pids.discard(self.guard_pid)
 
-    async def _look_after_agent(self) -> None:
+    async def _wait_for_agent(self) -> None:
         """Wait for the agent's end, then set the time at which the guard counts as stuck if it has not noticed that
         end."""
         await asyncio.shield(self._status.held)
@@ -485,7 +485,7 @@ class Child:
         self._process.send_signal(signals.SIGCONT)
         self._expect_end(guard.LEFTOVER_GRACE)
 
-    def _clean(self, *, patience: float | None = None) -> tuple[int, int]:
+    def _end_leftovers(self, *, patience: float | None = None) -> tuple[int, int]:
         """End the processes that the guard left: below it, with the marker, or adopted by this process.
 
         Return how many were ended, and how many are left.
@@ -493,7 +493,7 @@ class Child:
         here = tree.this_process()
         known = ((self.guard_pid, self.guard_start_ticks), (self.pid, self.start_ticks))
         owners = [structs.replace(here, pid=pid, start_ticks=ticks) for pid, ticks in known if pid]
-        marked = tree.clean(self._marker, owners, patience=patience)
+        marked = tree.end_processes(self._marker, owners, patience=patience)
         adopted = tree.end_orphans(since=self.guard_start_ticks)
         return marked.ended + adopted.ended, len({*marked.left, *adopted.left})
 
@@ -525,5 +525,5 @@ def _unnamed_file(data: bytes) -> int:
     return fd
 
 
-def _no_line(line: bytes) -> None:
+def _ignore_line(line: bytes) -> None:
     """Ignore a line. Never called, because a terminal's output is not split into lines."""

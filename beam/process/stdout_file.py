@@ -47,7 +47,7 @@ class StdoutFile:
         self._next: asyncio.Handle | None = None
         path = self._path = directory / "stdout"
         files.make_directory(directory)
-        with files.disk("make", path), ExitStack() as opened_here:
+        with files.disk_action("make", path), ExitStack() as opened_here:
             self.sink = files.open_stream(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
             opened_here.callback(os.close, self.sink)
             self._source = files.open_to_read(path)
@@ -55,9 +55,9 @@ class StdoutFile:
             path.unlink()
             opened_here.pop_all()
         if self._notices is not None:
-            loop.add_reader(self._notices.fileno(), self._noticed)
+            loop.add_reader(self._notices.fileno(), self._on_notice)
         else:
-            self._later(POLL_SECONDS)
+            self._schedule_read(POLL_SECONDS)
 
     def close_sink(self) -> None:
         """Close this process's copy of the agent's descriptor."""
@@ -70,7 +70,7 @@ class StdoutFile:
         """
         if not self.closed.done():
             self._until = os.fstat(self._source).st_size
-            self._later(0)
+            self._schedule_read(0)
 
     def close(self) -> None:
         """Stop delivering and call `on_end`. Idempotent."""
@@ -88,7 +88,7 @@ class StdoutFile:
         with suppress(OSError):
             os.close(self._source)
 
-    def _noticed(self) -> None:
+    def _on_notice(self) -> None:
         assert self._notices is not None
         self._notices.read()
         if self._next is None:
@@ -108,11 +108,11 @@ class StdoutFile:
         if self._until is not None and (not data or self._position >= self._until):
             self.close()
         elif len(data) == READ_BYTES or self._until is not None:
-            self._later(0)
+            self._schedule_read(0)
         elif self._notices is None:
-            self._later(POLL_SECONDS)
+            self._schedule_read(POLL_SECONDS)
 
-    def _later(self, seconds: float) -> None:
+    def _schedule_read(self, seconds: float) -> None:
         if self._next:
             self._next.cancel()
         self._next = self._loop.call_later(seconds, self._read) if seconds else self._loop.call_soon(self._read)

@@ -20,16 +20,16 @@ else:
     import _signal
 
 LINUX = sys.platform == "linux"
-GUARD_VALUE = b"guard"  # the marker's value in a guard's own environment; below it, it is 1
+GUARD_VALUE = b"guard"  # the marker's value in a guard's own environment; in other processes it is 1
 FREEZE_ROUNDS = 3
 SIGKILL, SIGTERM, SIGSTOP, SIGCONT = _signal.SIGKILL, _signal.SIGTERM, _signal.SIGSTOP, _signal.SIGCONT
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
-Process = tuple[int, int]  # pid and start: no other process ever has both
+Process = tuple[int, int]  # (pid, start ticks): no two processes ever have the same
 
 
-def read(path: str) -> bytes:
+def read_file(path: str) -> bytes:
     """Return the content of a small file; b"" if the file can't be read (the process is gone, or belongs to another
     user)."""
     try:
@@ -55,7 +55,7 @@ def stat_of(pid: int) -> tuple[int, int, int, bool] | None:
     if not LINUX:
         row = _ps().get(pid)
         return row and (row[0], 0, row[1], True)
-    fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    fields = read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if len(fields) < 20:
         return None
     alive = fields[0] not in (b"Z", b"X") or int(fields[17]) > 1
@@ -76,7 +76,7 @@ def pids() -> list[int]:
 
 def newest_pid() -> int:
     """Return the pid that the kernel gave last to a process or a thread of this pid namespace; 0 if unknown."""
-    last = read("/proc/loadavg").rpartition(b" ")[2].strip() if LINUX else b""
+    last = read_file("/proc/loadavg").rpartition(b" ")[2].strip() if LINUX else b""
     return int(last) if last.isdigit() else 0
 
 
@@ -88,7 +88,7 @@ def children() -> list[int]:
     me = posix.getpid()
     if not LINUX or not posix.access(f"/proc/self/task/{me}/children", posix.R_OK):
         return [pid for pid in pids() if (row := stat_of(pid)) and row[0] == me]
-    lists = [read(f"/proc/self/task/{thread}/children") for thread in posix.listdir("/proc/self/task")]
+    lists = [read_file(f"/proc/self/task/{thread}/children") for thread in posix.listdir("/proc/self/task")]
     return [int(pid) for pid in b" ".join(lists).split()]
 
 
@@ -116,10 +116,10 @@ def environment_of(pid: int) -> list[bytes]:
 
     The list is empty if the environment can't be read, and always on macOS.
     """
-    return read(f"/proc/{pid}/environ").split(b"\0") if LINUX else []
+    return read_file(f"/proc/{pid}/environ").split(b"\0") if LINUX else []
 
 
-def environments_above(most: int) -> Iterator[list[bytes]]:
+def ancestor_environments(most: int) -> Iterator[list[bytes]]:
     """Yield the environment with which each ancestor of this process was started, beginning with the parent.
 
     Yields at most `most` environments.
@@ -141,11 +141,11 @@ def marker_of(pid: int, name: bytes) -> bytes | None:
     """
     if not LINUX:
         return b"1" if b" " + name + b"=" in _ps_environment(pid) else None
-    found = (b"\0" + read(f"/proc/{pid}/environ")).partition(b"\0" + name + b"=")
+    found = (b"\0" + read_file(f"/proc/{pid}/environ")).partition(b"\0" + name + b"=")
     return found[2].partition(b"\0")[0] if found[1] else None
 
 
-def marked(name: bytes) -> Iterator[tuple[Process, bytes]]:
+def marked_processes(name: bytes) -> Iterator[tuple[Process, bytes]]:
     """Yield each living process of this user that carries the variable, and the variable's value, as soon as it is
     found."""
     uid = posix.getuid()
@@ -160,7 +160,7 @@ def marked(name: bytes) -> Iterator[tuple[Process, bytes]]:
             yield (pid, row[2]), value
 
 
-def send(process: Process, signal: int) -> bool:
+def send_signal(process: Process, signal: int) -> bool:
     """Send a signal to this process, but never to another process that got the same pid later.
 
     Return False if the process is gone or may not be signalled.
@@ -219,7 +219,7 @@ def _ps() -> dict[int, tuple[int, int]]:
     ps reports whole seconds.
     """
     found: dict[int, tuple[int, int]] = {}
-    for line in _output(["/bin/ps", "-axo", "pid=,ppid=,state=,lstart="]).splitlines():
+    for line in _program_output(["/bin/ps", "-axo", "pid=,ppid=,state=,lstart="]).splitlines():
         fields = line.decode("ascii", "replace").split(None, 3)
         if len(fields) == 4 and not fields[2].startswith("Z"):
             try:
@@ -235,10 +235,10 @@ def _ps_environment(pid: int) -> bytes:
 
     The environment is missing for Apple's own programs.
     """
-    return _output(["/bin/ps", "-p", str(pid), "-wwE", "-o", "command="])
+    return _program_output(["/bin/ps", "-p", str(pid), "-wwE", "-o", "command="])
 
 
-def _output(argv: list[str]) -> bytes:
+def _program_output(argv: list[str]) -> bytes:
     source, sink = posix.pipe()
     env = {b"PATH": b"/usr/bin:/bin", b"LC_ALL": b"C"}
     child = posix.posix_spawn(argv[0], argv, env, file_actions=[(posix.POSIX_SPAWN_DUP2, sink, 1)])

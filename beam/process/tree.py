@@ -18,7 +18,7 @@ from beam.model.events import Owner
 from beam.process import table
 from beam.process.table import Process
 
-GUARD_SHARE = 0.7  # of the time to clean: how long a guard that is still at work may finish it
+GUARD_SHARE = 0.7  # the share of the timeout in which a guard that still runs may finish its own cleanup
 POLL_SECONDS = 0.004
 # A scan can miss every link of a quick chain of forks, unless no process was created during the scan. Where processes
 # are created all the time, or where that is unknown, so many empty scans in a row are enough.
@@ -26,11 +26,11 @@ EMPTY_SCANS = 50
 EMPTY_SCANS_IF_UNKNOWN = 5
 
 # Children of this process in sessions of their own that `end_orphans` must not take for what a dead guard left.
-spared: set[int] = set()
+spared_pids: set[int] = set()
 _subreaper = False
 
 
-class Cleaned(Struct, frozen=True):
+class CleanupResult(Struct, frozen=True):
     """The result of a cleanup: how many processes were `ended`, and the pids of the processes that are `left`."""
 
     ended: int = 0
@@ -57,7 +57,7 @@ def this_process() -> Owner:
 
 @cache
 def _boot_id() -> str:
-    return table.read("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
+    return table.read_file("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
 
 
 def _pid_namespace() -> str:
@@ -90,7 +90,9 @@ def become_subreaper() -> bool:
     return _subreaper
 
 
-def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patience: float | None = None) -> Cleaned:
+def end_processes(
+    marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patience: float | None = None
+) -> CleanupResult:
     """End the processes `owners`, their descendants, and all processes of this user that carry the marker variable.
 
     Never ends this process or one of its ancestors. A guard that still runs may finish its own cleanup first: within
@@ -101,7 +103,7 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
     began = time.monotonic()
     hunt = _Cleanup(marker.encode(), {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)})
     hunt.let_guards_finish(until=began + (timeout * GUARD_SHARE if patience is None else patience))
-    for _ in range(table.FREEZE_ROUNDS):  # so that nothing forks away, and what is below the marked ones is seen
+    for _ in range(table.FREEZE_ROUNDS):  # so that nothing escapes by a fork, and all descendants are found
         known = len(hunt.seen)
         hunt.signal_all(table.SIGSTOP)
         if len(hunt.seen) == known:
@@ -117,7 +119,7 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
             is_over = empty == EMPTY_SCANS or (empty > 0 and newest == table.newest_pid())
         if is_over or time.monotonic() - began > timeout:
             left = tuple(sorted(pid for pid, start in struck if start_ticks(pid) == start))
-            return Cleaned(ended=len(hunt.seen) - len(left), left=left)
+            return CleanupResult(ended=len(hunt.seen) - len(left), left=left)
         if struck and len(hunt.seen) == known:
             time.sleep(POLL_SECONDS)
 
@@ -129,7 +131,7 @@ class _Cleanup:
     def __init__(self, marker: bytes, roots: set[Process]) -> None:
         self._marker = marker
         self._roots = roots
-        self._own = _lineage()
+        self._own = _self_and_ancestors()
         self.seen: set[Process] = set()
 
     def signal_all(self, number: int) -> set[Process]:
@@ -138,14 +140,14 @@ class _Cleanup:
         Each process is signalled as soon as it is found, because a process in a chain of forks is gone a moment later.
         """
         struck: set[Process] = set()
-        for process, _ in table.marked(self._marker):
-            self._hit(process, number, struck)
+        for process, _ in table.marked_processes(self._marker):
+            self._signal_once(process, number, struck)
         for process in self._roots | self.seen:
             if start_ticks(process[0]) == process[1]:
-                self._hit(process, number, struck)
+                self._signal_once(process, number, struck)
         if struck:
             for process in table.descendants(*(pid for pid, _ in struck)):
-                self._hit(process, number, struck)
+                self._signal_once(process, number, struck)
         self.seen |= struck
         return struck
 
@@ -157,8 +159,8 @@ class _Cleanup:
         guards = self._guards()
         self.seen |= guards
         for process in guards:
-            table.send(process, table.SIGTERM)
-            table.send(process, table.SIGCONT)
+            table.send_signal(process, table.SIGTERM)
+            table.send_signal(process, table.SIGCONT)
         while guards and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
             guards = self._guards()
@@ -166,25 +168,25 @@ class _Cleanup:
     def _guards(self) -> set[Process]:
         return {
             process
-            for process, value in table.marked(self._marker)
+            for process, value in table.marked_processes(self._marker)
             if value == table.GUARD_VALUE and process[0] not in self._own
         }
 
-    def _hit(self, process: Process, number: int, struck: set[Process]) -> None:
+    def _signal_once(self, process: Process, number: int, struck: set[Process]) -> None:
         if process[0] not in self._own and process not in struck:
-            table.send(process, number)
+            table.send_signal(process, number)
             struck.add(process)
 
 
-def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
+def end_orphans(*, since: int, timeout: float = 5.0) -> CleanupResult:
     """End the children that this process adopted after a guard was killed, and then those that it adopts from them.
 
     A child counts as adopted if it began at `since` (the guard's start ticks) or later, runs in another session than
-    this process (as the tree of a guard always does), and is not in `spared`. Does nothing if this process is not a
-    subreaper.
+    this process (as the tree of a guard always does), and is not in `spared_pids`. Does nothing if this process is not
+    a subreaper.
     """
     if not _subreaper:
-        return Cleaned()
+        return CleanupResult()
     began = time.monotonic()
     session = os.getsid(0)
     ended: set[int] = set()
@@ -194,16 +196,16 @@ def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
         adopted = set()
         for pid in table.children():
             row = table.stat_of(pid)
-            if row and row[1] != session and row[2] >= since and pid not in spared:
+            if row and row[1] != session and row[2] >= since and pid not in spared_pids:
                 adopted.add(pid)
                 _kill_group(pid)  # all of it at once: a chain of forks can be too quick for single signals
                 if row[3]:
                     ended.add(pid)
-                    table.send((pid, row[2]), table.SIGKILL)
+                    table.send_signal((pid, row[2]), table.SIGKILL)
                 _reap(pid)
         empty = 0 if adopted else empty + 1
         if empty == 2 or time.monotonic() - began > timeout:
-            return Cleaned(ended=len(ended - adopted), left=tuple(sorted(adopted)))
+            return CleanupResult(ended=len(ended - adopted), left=tuple(sorted(adopted)))
         if len(ended) == known:
             time.sleep(POLL_SECONDS / 4)
 
@@ -226,7 +228,7 @@ def _reap(pid: int) -> None:
         return  # someone else waited for it
 
 
-def _lineage() -> set[int]:
+def _self_and_ancestors() -> set[int]:
     pid = os.getpid()
     lineage = {pid}
     while pid > 1 and (row := table.stat_of(pid)):

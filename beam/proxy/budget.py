@@ -44,7 +44,7 @@ class Spending:
         """Return the reason why the budget refuses a call of this model; "" if the call is allowed."""
         budget = self._budget
         with self._mutex:
-            tokens = total(self.usage)
+            tokens = billed_tokens(self.usage)
             if budget.max_tokens is not None and tokens >= budget.max_tokens:
                 return f"max_tokens is {budget.max_tokens}, and {tokens} were used in {self.calls} model calls"
             if budget.usd is None:
@@ -58,7 +58,7 @@ class Spending:
         return ""
 
 
-def total(usage: Usage) -> int:
+def billed_tokens(usage: Usage) -> int:
     """Return the number of billed tokens: input, cached input and output."""
     return (usage.input_tokens or 0) + (usage.cached_tokens or 0) + (usage.output_tokens or 0)
 
@@ -76,7 +76,7 @@ class AnswerMeter:
         """Add one event of a stream, or a whole answer, of `size` bytes. `used` are the token counts in it (None: it
         has none)."""
         self._received_bytes += size
-        if used is not None:  # figures in a stream are those so far
+        if used is not None:  # a stream reports totals so far, so the last ones count
             told = {name: value for name in used.__struct_fields__ if (value := getattr(used, name)) is not None}
             self._reported = structs.replace(self._reported, **told)
 

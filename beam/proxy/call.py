@@ -41,14 +41,14 @@ def call_of(data: bytes, path: str, headers: Message[str, str], dialect: Dialect
     body = private.json_of(plain)
     asked = ModelRequest(size=len(plain))
     if route is not None and isinstance(body, dict):
-        asked = dialect.asked(body, len(plain), dialects.usual(path.partition("?")[0]))
+        asked = dialect.asked(body, len(plain), dialects.usual_path(path.partition("?")[0]))
     blanker = Blanker(private.credentials(dict(headers), path))
     return Call(
         number=0,
         data=data,
         body=body,
         private=blanker.value(body, plain),
-        raw=None if body is not None or not plain else _raw(plain, blanker),
+        raw=None if body is not None or not plain else _raw_text(plain, blanker),
         dialect=dialect,
         kind=route or "other",
         asked=asked,
@@ -64,7 +64,7 @@ def with_model(call: Call, path: str, model: str) -> tuple[bytes, str]:
     return call.data, f"{before}{mark}{model}:{after.partition(':')[2]}" if mark else path
 
 
-def _raw(data: bytes, blanker: Blanker) -> str:
+def _raw_text(data: bytes, blanker: Blanker) -> str:
     """Return the stored form of a body that is not JSON: its text or, if it is not UTF-8, its size and digest."""
     try:
         return blanker.text(data.decode())

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from beam.proxy.masks import Canonical
 
-_SHOWN = 120
-_RESULT = re.compile(r"tool_result|function_call_output|custom_tool_call_output|functionResponse|\"tool\"")
+_SHOWN_CHARACTERS = 120
+_TOOL_RESULT = re.compile(r"tool_result|function_call_output|custom_tool_call_output|functionResponse|\"tool\"")
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ def differences(recorded: Canonical, got: Canonical) -> list[Difference]:
 
 def _difference(path: str, old: str | None, new: str | None) -> Difference:
     if old is None or new is None:
-        shown = (old or new or "")[:_SHOWN]
+        shown = (old or new or "")[:_SHOWN_CHARACTERS]
         return Difference(
             path=path,
             recorded=None if old is None else shown,
@@ -57,16 +57,16 @@ def _difference(path: str, old: str | None, new: str | None) -> Difference:
         if kind == "equal":
             continue
         one, other = "\n".join(old_lines[i1:i2]), "\n".join(new_lines[j1:j2])
-        start, size = _changed(one, other)
+        start, size = _changed_range(one, other)
         characters += size
         if first is None:
             begin = max(0, start - 30)
-            first = one[begin : begin + _SHOWN], other[begin : begin + _SHOWN]
+            first = one[begin : begin + _SHOWN_CHARACTERS], other[begin : begin + _SHOWN_CHARACTERS]
     shown_old, shown_new = first or ("", "")
     return Difference(path=path, recorded=shown_old, got=shown_new, characters=characters)
 
 
-def _changed(one: str, other: str) -> tuple[int, int]:
+def _changed_range(one: str, other: str) -> tuple[int, int]:
     """Return the index at which two texts begin to differ, and the number of characters from there to their common
     ending."""
     most = min(len(one), len(other))
@@ -75,13 +75,13 @@ def _changed(one: str, other: str) -> tuple[int, int]:
     return start, max(len(one), len(other)) - start - end
 
 
-def in_results(difference: Difference, got: Canonical) -> bool:
+def is_in_tool_result(difference: Difference, got: Canonical) -> bool:
     """Return whether the field is part of a tool's result in the request `got`."""
     value = got.value
     for step in re.findall(r"[^.\[\]]+|\[\d+\]", difference.path):
         if isinstance(value, dict):
             kind = value.get("type")
-            if value.get("role") == "tool" or (isinstance(kind, str) and _RESULT.search(kind)):
+            if value.get("role") == "tool" or (isinstance(kind, str) and _TOOL_RESULT.search(kind)):
                 return True
             if step in ("functionResponse", "toolUseResult"):
                 return True

@@ -24,7 +24,7 @@ _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F")  # 127.0.0.1, and the same within IPv6
 
 
-def check(path: str, headers: Message[str, str]) -> None:
+def check_request(path: str, headers: Message[str, str]) -> None:
     """Raise RequestError for a request that comes from a web page, or whose path or headers are ambiguous."""
     if not path.startswith("/") or not path.isascii() or not path.isprintable() or _DOUBTFUL.search(path):
         raise RequestError(400, "a path of this server is needed")
@@ -47,7 +47,7 @@ def is_loopback(url: str) -> bool:
     return host in ("localhost", "::1") or (host.startswith("127.") and host.replace(".", "").isdecimal())
 
 
-def is_own(client: tuple[str, int], port: int) -> bool:
+def is_own_connection(client: tuple[str, int], port: int) -> bool:
     """Return whether the connection from the address `client` to the proxy's port belongs to this user or to root.
     Return True if the system does not tell."""
     ours, theirs = f":{port:04X}", f":{client[1]:04X}"
@@ -55,7 +55,7 @@ def is_own(client: tuple[str, int], port: int) -> bool:
     for local, remote, uid, inode in _connections():
         is_told = is_told or (local.endswith(ours) and remote.endswith(theirs))
         if local.endswith(theirs) and remote.endswith(ours) and local.partition(":")[0] in _LOOPBACK:
-            return inode != 0 and uid in (0, os.getuid())  # no inode: whoever asked is gone
+            return inode != 0 and uid in (0, os.getuid())  # no inode: the client has disconnected
     return not is_told
 
 

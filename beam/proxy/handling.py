@@ -13,23 +13,23 @@ from beam.model.outcome import Usage
 from beam.proxy import doors, private, real_key
 from beam.proxy.budget import AnswerMeter
 from beam.proxy.call import Call, call_of, with_model
-from beam.proxy.departures import Departures
+from beam.proxy.departures import DisconnectWatcher
 from beam.proxy.http import Handler, RequestError, Server
 from beam.proxy.ladder import Match
 from beam.proxy.recording import ANSWER_LIMIT, AnswerLine, End, Exchange, RequestLine, suffix_of
 from beam.proxy.served import ServedRequest, explain
 from beam.proxy.shared import ProxyState
-from beam.proxy.tape import Tape
+from beam.proxy.tape import ExchangeRecorder
 from beam.proxy.upstream import Answer, CutError, UnreachableError, Upstream
 from beam.proxy.wire import dialects
 from beam.proxy.wire.dialects import Dialect
 from beam.proxy.wire.values import Error
 
-MISS_STATUS = 422  # no vendor's library retries after this status
-OVER_STATUS = 403
-_BARE = (204, 304)  # statuses without a body
-_LOOK = re.compile(r"/|(?:/v1(?:beta)?)?/models(?:/[\w.:-]+)?")
-_CALL = re.compile(
+UNMATCHED_STATUS = 422  # no vendor's library retries after this status
+OVER_BUDGET_STATUS = 403
+_BODILESS = (204, 304)  # statuses without a body
+_LISTING_PATH = re.compile(r"/|(?:/v1(?:beta)?)?/models(?:/[\w.:-]+)?")
+_CALL_PATH = re.compile(
     r"(?:/v1(?:beta|alpha)?)?/"
     r"(?:messages(?:/count_tokens)?|responses(?:/input_tokens)?|chat/completions|models/[\w.@-]+:\w+)"
 )
@@ -41,13 +41,13 @@ class ProxyServer(Server):
 
     def __init__(self, port: int, proxy: ProxyState) -> None:
         self.proxy = proxy
-        self.departures = Departures()
+        self.departures = DisconnectWatcher()
         super().__init__(port, _Handler)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Return whether the connection belongs to this user or to root. Any other connection is closed without being
         read."""
-        return doors.is_own(client_address, self.server_address[1])
+        return doors.is_own_connection(client_address, self.server_address[1])
 
     def stop(self) -> None:
         """Stop serving, and end the requests that still wait for the model."""
@@ -77,16 +77,16 @@ class _Handler(Handler):
     def answer(self) -> None:
         proxy = self.server.proxy
         path = self.path.partition("?")[0]
-        dialect, route = dialects.of(self.command, dialects.usual(path))
+        dialect, route = dialects.dialect_of(self.command, dialects.usual_path(path))
         try:
-            doors.check(self.path, self.headers)
+            doors.check_request(self.path, self.headers)
             data = self.read_body()
         except RequestError as problem:
             self.close_connection = True
-            self._fail(dialect, problem.status, str(problem))
+            self._send_error(dialect, problem.status, str(problem))
             return
-        if "upgrade" in self.headers:  # a web socket: the agent asks over HTTP then
-            self._fail(dialect, 404, "there is no such path")
+        if "upgrade" in self.headers:  # a web socket: after this refusal, the agent asks over HTTP
+            self._send_error(dialect, 404, "there is no such path")
             return
         call = call_of(data, self.path, self.headers, dialect, route)
         try:
@@ -108,26 +108,26 @@ class _Handler(Handler):
             self._refuse(proxy, call, 404, f"{self.command} {self.path.partition('?')[0][:200]} is no model call")
             return
         if is_ask and (why := proxy.spending.refusal(call.asked.model)):
-            self._refuse(proxy, call, OVER_STATUS, f"the turn's budget is used up: {why}", over=why)
+            self._refuse(proxy, call, OVER_BUDGET_STATUS, f"the turn's budget is used up: {why}", over=why)
             return
-        if proxy.ladder is None or forked:
+        if proxy.matcher is None or forked:
             if not options.upstream:
                 self._refuse(proxy, call, 502, "this proxy has no upstream to ask")
                 return
-            self._pass_on(proxy, call, "live", rename=options.fork_model if forked else "")
+            self._ask_model(proxy, call, "live", rename=options.fork_model if forked else "")
             return
-        match = proxy.ladder.match(
+        match = proxy.matcher.match(
             format=call.dialect.name,
             kind=call.kind,
             method=self.command,
-            path=private.path_of(self.path, call.blanker),
+            path=private.stored_path(self.path, call.blanker),
             body=call.private,
             raw=call.raw,
         )
         if match.exchange is not None:
-            self._play(proxy, call, match, match.exchange)
+            self._answer_from_recording(proxy, call, match, match.exchange)
         elif is_ask and options.fill and options.upstream:
-            self._pass_on(proxy, call, "filled", match=match)
+            self._ask_model(proxy, call, "filled", match=match)
         else:
             self._answer_unmatched(proxy, call, match)
 
@@ -138,7 +138,7 @@ class _Handler(Handler):
         options = proxy.options
         if not options.token:
             return ""
-        if not real_key.is_given(options.token, self.path, self.headers):
+        if not real_key.has_turn_key(options.token, self.path, self.headers):
             return "the key is not the one of this turn"
         if call.kind == "other":
             return ""
@@ -151,19 +151,19 @@ class _Handler(Handler):
     def _is_model_listing(self) -> bool:
         """Return whether the request only asks which models exist. If the turn has a key, all other requests that are
         not model calls are refused."""
-        return self.command in ("GET", "HEAD") and _LOOK.fullmatch(self.path.partition("?")[0]) is not None
+        return self.command in ("GET", "HEAD") and _LISTING_PATH.fullmatch(self.path.partition("?")[0]) is not None
 
     def _is_plain_call(self) -> bool:
         """Return whether the path of a model call is exactly a path of the vendor's API. A path that only ends like one
         may have another meaning."""
-        return _CALL.fullmatch(self.path.partition("?")[0]) is not None
+        return _CALL_PATH.fullmatch(self.path.partition("?")[0]) is not None
 
     def _refuse(self, proxy: ProxyState, call: Call, status: int, why: str, *, over: str = "") -> None:
         step = "over" if over else "refused"
         proxy.count_request(
             ServedRequest(number=call.number, kind=call.kind, model=call.asked.model, step=step, why=over or why)
         )
-        self._fail(call.dialect, status, f"beam: {why}")
+        self._send_error(call.dialect, status, f"beam: {why}")
 
     def _answer_unmatched(self, proxy: ProxyState, call: Call, match: Match) -> None:
         """Answer a request that has no recorded answer. A request to count tokens gets an estimate, a request to list
@@ -186,16 +186,16 @@ class _Handler(Handler):
             elif self.command == "GET" and path in dialects.DOCUMENTS:
                 self.send(200, dialects.DOCUMENTS[path], _JSON)
             else:
-                self._fail(call.dialect, 404, f"no such path: {self.command} {path[:200]}")
+                self._send_error(call.dialect, 404, f"no such path: {self.command} {path[:200]}")
         else:
-            self._fail(call.dialect, MISS_STATUS, f"beam: {explain(served)}")
+            self._send_error(call.dialect, UNMATCHED_STATUS, f"beam: {explain(served)}")
 
-    def _fail(self, dialect: Dialect, status: int, message: str) -> None:
+    def _send_error(self, dialect: Dialect, status: int, message: str) -> None:
         self.send(status, dialect.error(Error(status=status, message=message), f"req_{uuid.uuid4().hex[:24]}"), _JSON)
 
     # -- from the recording --------------------------------------------------------------------------------------------
 
-    def _play(self, proxy: ProxyState, call: Call, match: Match, exchange: Exchange) -> None:
+    def _answer_from_recording(self, proxy: ProxyState, call: Call, match: Match, exchange: Exchange) -> None:
         answer = exchange.answer
         if call.kind == "ask":
             proxy.spending.add(call.asked.model, answer.usage)
@@ -212,31 +212,31 @@ class _Handler(Handler):
             )
         )
         if answer.end == "failed":
-            self._fail(call.dialect, 502, answer.error)
+            self._send_error(call.dialect, 502, answer.error)
             return
         is_whole = answer.end == "complete"
         if is_whole and not exchange.events:
-            self.send(answer.status, proxy.mover.data(exchange.data), answer.headers)
+            self.send(answer.status, proxy.folder_replacer.data(exchange.data), answer.headers)
             return
-        self.head(answer.status, {**answer.headers, "Transfer-Encoding": "chunked"})
-        for event in proxy.mover.events(exchange.events) or (exchange.data,):
+        self.send_head(answer.status, {**answer.headers, "Transfer-Encoding": "chunked"})
+        for event in proxy.folder_replacer.events(exchange.events) or (exchange.data,):
             if event:
-                self.chunk(event)
+                self.send_chunk(event)
         if not is_whole:
             self.close_connection = True
             raise ConnectionAbortedError("cut, as it was recorded")
-        self.last_chunk()
+        self.send_last_chunk()
 
     # -- by the model --------------------------------------------------------------------------------------------------
 
-    def _pass_on(
+    def _ask_model(
         self, proxy: ProxyState, call: Call, step: str, *, rename: str = "", match: Match | None = None
     ) -> None:
         data, path = with_model(call, self.path, rename) if rename else (call.data, self.path)
         if rename and isinstance(call.body, dict) and "model" in call.body:
             call.private = {**call.private, "model": rename}
         model = rename or call.asked.model
-        tape = Tape(proxy.recorder, self._line(call), call.blanker)
+        tape = ExchangeRecorder(proxy.recorder, self._request_line(call), call.blanker)
         meter = AnswerMeter(call.asked.size)
         end: End = "complete"
         try:
@@ -252,7 +252,7 @@ class _Handler(Handler):
             text = f"the model can't be reached: {error}"
             tape.end(AnswerLine(n=0, end="failed", error=text))
             proxy.count_request(ServedRequest(number=call.number, kind=call.kind, model=model, step=step, why=text))
-            self._fail(call.dialect, 502, f"beam: {text}")
+            self._send_error(call.dialect, 502, f"beam: {text}")
             return
         try:
             end = self._relay(answer, tape, call, meter, proxy.key)
@@ -279,17 +279,17 @@ class _Handler(Handler):
         if end != "complete":
             self.close_connection = True
             raise ConnectionAbortedError("the answer was cut")
-        if self.command != "HEAD" and answer.status not in _BARE:
-            self.last_chunk()  # all is stored and counted by now
+        if self.command != "HEAD" and answer.status not in _BODILESS:
+            self.send_last_chunk()  # all is stored and counted by now
 
-    def _relay(self, answer: Answer, tape: Tape, call: Call, meter: AnswerMeter, key: str | None) -> End:
+    def _relay(self, answer: Answer, tape: ExchangeRecorder, call: Call, meter: AnswerMeter, key: str | None) -> End:
         """Send the model's answer to the agent as it arrives, and return how the answer ended."""
-        if self.command == "HEAD" or answer.status in _BARE:
-            self.head(answer.status, {**real_key.headers_without(key, answer.headers), "Content-Length": "0"})
+        if self.command == "HEAD" or answer.status in _BODILESS:
+            self.send_head(answer.status, {**real_key.headers_without(key, answer.headers), "Content-Length": "0"})
             for _ in answer.pieces():
                 pass
             return "complete"
-        self.head(answer.status, {**real_key.headers_without(key, answer.headers), "Transfer-Encoding": "chunked"})
+        self.send_head(answer.status, {**real_key.headers_without(key, answer.headers), "Transfer-Encoding": "chunked"})
         kind = private.answer_headers(answer.headers, call.blanker)
         tape.begin(suffix_of(kind), call.dialect, meter)
         pieces, size = answer.pieces() if key is None else real_key.pieces_without(key, answer.pieces()), 0
@@ -300,7 +300,7 @@ class _Handler(Handler):
                     answer.drop()
                     return "cut"
                 try:
-                    self.chunk(data)
+                    self.send_chunk(data)
                 except OSError:
                     answer.drop()
                     return "dropped"
@@ -309,7 +309,7 @@ class _Handler(Handler):
             return "cut"
         return "complete"
 
-    def _line(self, call: Call) -> RequestLine:
+    def _request_line(self, call: Call) -> RequestLine:
         """Return the request in the form in which a recording stores it."""
         return RequestLine(
             n=0,
@@ -317,7 +317,7 @@ class _Handler(Handler):
             format=call.dialect.name,
             kind=call.kind,
             method=self.command,
-            path=private.path_of(self.path, call.blanker),
+            path=private.stored_path(self.path, call.blanker),
             headers=private.request_headers(dict(self.headers), call.blanker),
             body=call.private,
             raw=call.raw,

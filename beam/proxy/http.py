@@ -22,9 +22,9 @@ from typing import Any
 from beam.model.limits import MIB
 
 BODY_LIMIT = 64 * MIB
-_STOP_TIMEOUT = 2.0
-_LINE_LIMIT = 4096  # of a chunk's head
-_SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
+_STOP_TIMEOUT_S = 2.0
+_CHUNK_HEAD_LIMIT = 4096  # of a chunk's head
+_CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
 
 
 class RequestError(Exception):
@@ -81,7 +81,7 @@ class Server(ThreadingHTTPServer):
             for connection in self._open:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-            self._changed.wait_for(lambda: not self._open, _STOP_TIMEOUT)
+            self._changed.wait_for(lambda: not self._open, _STOP_TIMEOUT_S)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -116,30 +116,30 @@ class Handler(BaseHTTPRequestHandler):
             raise RequestError(400, "the request has two lengths")
         length = self.headers.get("content-length", "0")
         if self.takes_chunks and self.headers.get("transfer-encoding", "").lower() == "chunked":
-            return self._chunks()
+            return self._read_chunks()
         if "transfer-encoding" in self.headers or not length.isdecimal():
             raise RequestError(411, "a content-length is needed")
         if int(length) > self.body_limit:
             raise RequestError(413, f"the body is over {self.body_limit} bytes")
-        return self._exactly(int(length))
+        return self._read_exactly(int(length))
 
-    def _chunks(self) -> bytes:
+    def _read_chunks(self) -> bytes:
         found = bytearray()
         while True:
-            head = self.rfile.readline(_LINE_LIMIT).partition(b";")[0].strip()
-            if not _SIZE.fullmatch(head):
+            head = self.rfile.readline(_CHUNK_HEAD_LIMIT).partition(b";")[0].strip()
+            if not _CHUNK_SIZE.fullmatch(head):
                 raise RequestError(400, "a chunk has no size")
             size = int(head, 16)
             if len(found) + size > self.body_limit:
                 raise RequestError(413, f"the body is over {self.body_limit} bytes")
             if size == 0:
-                while self.rfile.readline(_LINE_LIMIT) not in (b"\r\n", b"\n", b""):
+                while self.rfile.readline(_CHUNK_HEAD_LIMIT) not in (b"\r\n", b"\n", b""):
                     pass
                 return bytes(found)
-            found += self._exactly(size)
-            self.rfile.readline(_LINE_LIMIT)
+            found += self._read_exactly(size)
+            self.rfile.readline(_CHUNK_HEAD_LIMIT)
 
-    def _exactly(self, size: int) -> bytes:
+    def _read_exactly(self, size: int) -> bytes:
         data = self.rfile.read(size)
         if len(data) < size:
             raise ConnectionResetError("the client left")
@@ -147,11 +147,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         """Send a complete answer: head and body."""
-        self.head(status, {**headers, "Content-Length": str(len(body))})
+        self.send_head(status, {**headers, "Content-Length": str(len(body))})
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def head(self, status: int, headers: Mapping[str, str]) -> None:
+    def send_head(self, status: int, headers: Mapping[str, str]) -> None:
         """Send the head of an answer: status line and headers."""
         self.send_response(status, None if status != 529 else "Overloaded")
         for name, value in headers.items():
@@ -160,11 +160,11 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
 
-    def chunk(self, data: bytes) -> None:
+    def send_chunk(self, data: bytes) -> None:
         """Send one chunk of an answer in chunked transfer encoding."""
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
-    def last_chunk(self) -> None:
+    def send_last_chunk(self) -> None:
         """Send the last chunk, which ends an answer in chunked transfer encoding."""
         self.wfile.write(b"0\r\n\r\n")
 
@@ -182,4 +182,4 @@ class Handler(BaseHTTPRequestHandler):
                 raise ConnectionResetError("the client left")
             if left == 0:
                 return
-            time.sleep(0.01 if left is None else min(0.01, left))  # it sent ahead: only look whether it is still there
+            time.sleep(0.01 if left is None else min(0.01, left))  # the client sent more: wait on

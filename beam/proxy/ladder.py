@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from beam.proxy.differences import Difference, differences, in_results
+from beam.proxy.differences import Difference, differences, is_in_tool_result
 from beam.proxy.masks import Canonical, Canonicalizer
 from beam.proxy.recording import Exchange
 from beam.proxy.wire import dialects
@@ -26,8 +26,8 @@ from beam.proxy.wire.values import ModelRequest
 
 Step = Literal["exact", "minor", "major", "unmatched"]
 MINOR_CHARACTERS = 400
-_COMPARED = 12  # recorded calls at the most: those nearest to the one that is next
-_LISTS = ("messages", "input", "contents")
+_MOST_COMPARED = 12  # recorded calls: those nearest to the next one
+_MESSAGE_LISTS = ("messages", "input", "contents")
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -49,11 +49,11 @@ class _RecordedCall:
         self.canonical = canonical
         self.asked = asked
         self.position = position
-        self.count = messages_of(exchange.body)
+        self.count = message_count(exchange.body)
         self.is_used = False
 
 
-class Ladder:
+class RequestMatcher:
     """Finds the recorded calls that answer the requests of one replay. Thread-safe. The canonicalizer `recorded` knows
     the folders of the recording, and `now` knows the current folders."""
 
@@ -66,9 +66,11 @@ class Ladder:
         self._by_digest: dict[str, list[_RecordedCall]] = {}
         for position, exchange in enumerate(exchanges):
             request = exchange.request
-            canonical = recorded.canonical(request.method, _usual(request.path), form_of(exchange.body, request.raw))
+            canonical = recorded.canonical(
+                request.method, _usual_path(request.path), compared_part(exchange.body, request.raw)
+            )
             known = _RecordedCall(
-                exchange, canonical, self._asked(request.format, exchange.body, request.path), position
+                exchange, canonical, self._model_request(request.format, exchange.body, request.path), position
             )
             self._known.append(known)
             self._by_digest.setdefault(canonical.digest, []).append(known)
@@ -76,16 +78,16 @@ class Ladder:
     def match(self, *, format: str, kind: str, method: str, path: str, body: Any, raw: str | None = None) -> Match:
         """Return the match for a request, and mark its recorded call as used. The secrets must already be removed from
         the request."""
-        canonical = self._now.canonical(method, _usual(path), form_of(body, raw))
+        canonical = self._now.canonical(method, _usual_path(path), compared_part(body, raw))
         with self._mutex:
             if equal := self._by_digest.get(canonical.digest):
                 found = next((known for known in equal if not known.is_used), equal[-1])
-                self._use(found)
+                self._mark_used(found)
                 return Match(step="exact", exchange=found.exchange, nearest=found.exchange.request.n)
             same = [known for known in self._known if self._is_alike(known, format, kind, method, path)]
             unused = [known for known in same if not known.is_used] or same
-            near = sorted(unused, key=lambda known: abs(known.position - self._next))[:_COMPARED]
-            asked, count = self._asked(format, body, path), messages_of(body)
+            near = sorted(unused, key=lambda known: abs(known.position - self._next))[:_MOST_COMPARED]
+            asked, count = self._model_request(format, body, path), message_count(body)
             judged = [self._judge(known, canonical, asked, count) for known in near]
             order: dict[Step, int] = {"minor": 0, "major": 1, "unmatched": 2, "exact": 3}
             judged.sort(key=lambda found: (order[found[0]], found[1], found[3].position))
@@ -93,11 +95,11 @@ class Ladder:
                 return Match(step="unmatched")
             step, _, differing, best = judged[0]
             if step != "unmatched":
-                self._use(best)
+                self._mark_used(best)
         exchange = None if step == "unmatched" else best.exchange
         return Match(step=step, exchange=exchange, nearest=best.exchange.request.n, differences=tuple(differing))
 
-    def _use(self, known: _RecordedCall) -> None:
+    def _mark_used(self, known: _RecordedCall) -> None:
         known.is_used = True
         self._next = known.position + 1
 
@@ -116,7 +118,7 @@ class Ladder:
             return ("minor" if size <= MINOR_CHARACTERS else "unmatched"), size, found, known
         is_same_prompt = self._recorded.text(known.asked.prompt) == self._now.text(asked.prompt)
         is_same_count = known.count == count
-        outside = [each for each in found if not in_results(each, canonical)]
+        outside = [each for each in found if not is_in_tool_result(each, canonical)]
         step: Step = "unmatched"
         if is_same_prompt and is_same_count and size <= MINOR_CHARACTERS and len(outside) == len(found):
             step = "minor"
@@ -126,22 +128,22 @@ class Ladder:
                 step = "major"
         return step, size, found, known
 
-    def _asked(self, format: str, body: Any, path: str) -> ModelRequest:
+    def _model_request(self, format: str, body: Any, path: str) -> ModelRequest:
         if not isinstance(body, dict):
             return ModelRequest()
-        return dialects.by_name(format).asked(body, 0, _usual(path))
+        return dialects.by_name(format).asked(body, 0, _usual_path(path))
 
 
-def _usual(path: str) -> str:
-    return dialects.usual(path.partition("?")[0])
+def _usual_path(path: str) -> str:
+    return dialects.usual_path(path.partition("?")[0])
 
 
-def form_of(body: Any, raw: str | None) -> Any:
+def compared_part(body: Any, raw: str | None) -> Any:
     """Return the part of a request that is compared: the JSON of its body, or the text of a body that is not JSON."""
     return body if raw is None else raw
 
 
-def messages_of(body: Any) -> int:
+def message_count(body: Any) -> int:
     """Return how many messages a request's body has."""
-    lists = (body.get(name) for name in _LISTS) if isinstance(body, dict) else ()
+    lists = (body.get(name) for name in _MESSAGE_LISTS) if isinstance(body, dict) else ()
     return next((len(value) for value in lists if isinstance(value, list)), 0)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from beam.base.digest import blake2b
 
-_IDS = frozenset(
+_ID_FIELDS = frozenset(
     {"id", "tool_use_id", "tool_call_id", "call_id", "item_id", "response_id", "previous_response_id"}
     | {"parent_tool_use_id", "responseId"}
 )
@@ -40,7 +40,7 @@ class Masks(Struct, frozen=True, kw_only=True):
 
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
-GENERAL = Masks(
+GENERAL_MASKS = Masks(
     drop=("prompt_cache_key", "metadata.user_id", "client_metadata", "safety_identifier", "user"),
     patterns=(
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
@@ -114,7 +114,7 @@ class Canonicalizer:
 
     def _walk(self, value: Any, ids: dict[str, str], drop: tuple[tuple[str, ...], ...], key: str) -> Any:
         if isinstance(value, str):
-            if key in _IDS and value:
+            if key in _ID_FIELDS and value:
                 return ids.setdefault(value, f"<id {len(ids) + 1}>")
             return ids.get(value) or self._masked(value)
         if isinstance(value, list):

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from beam.proxy import private
 
 
-class Mover:
+class FolderReplacer:
     """Replaces each folder of a recording (`then`) by the current folder with the same name (`now`)."""
 
     def __init__(self, then: Mapping[str, str], now: Mapping[str, str]) -> None:
@@ -40,7 +40,7 @@ class Mover:
         if self._pattern is None:
             return events
         pattern = self._pattern
-        whole = private.rewrite(events, lambda pieces: replace(pieces, pattern, self._to))
+        whole = private.rewrite(events, lambda pieces: replace_in_pieces(pieces, pattern, self._to))
         return [self._event(event) for event in (whole or events)]
 
     def _event(self, event: bytes) -> bytes:
@@ -53,7 +53,7 @@ class Mover:
         return self._pattern.sub(lambda found: self._to[found[0]], text)
 
 
-def replace(pieces: Sequence[str], pattern: re.Pattern[str], to: Mapping[str, str]) -> list[str]:
+def replace_in_pieces(pieces: Sequence[str], pattern: re.Pattern[str], to: Mapping[str, str]) -> list[str]:
     """Return the pieces of one text with each match of the pattern replaced, in the piece where the match begins."""
     whole, shown, at = "".join(pieces), [], 0
     found = [(match.start(), match.end(), to[match[0]]) for match in pattern.finditer(whole)]

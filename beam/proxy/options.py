@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from beam.model.outcome import Usage
 from beam.proxy.budget import Budget
-from beam.proxy.masks import GENERAL, Masks
+from beam.proxy.masks import GENERAL_MASKS, Masks
 
 
 class ProxyOptions(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
     format: str = ""
     agent: str = ""
     places: dict[str, str] = {}
-    masks: Masks = GENERAL
+    masks: Masks = GENERAL_MASKS
     budget: Budget = Budget()
 
 

@@ -71,10 +71,10 @@ class ProxyProcess:
             found = getattr(errors, kind, DiskError)
             raise (found if issubclass(found, BeamError) else DiskError)(message, hint)
         self.url = said.url
-        self._thread = threading.Thread(target=self._hear, name="proxy-owner", daemon=True)
+        self._thread = threading.Thread(target=self._read_reports, name="proxy-owner", daemon=True)
         self._thread.start()
 
-    def _hear(self) -> None:
+    def _read_reports(self) -> None:
         for line in self._out:
             with contextlib.suppress(msgspec.DecodeError):
                 said = typed_values.decode(line, Report)

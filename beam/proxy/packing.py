@@ -15,13 +15,13 @@ import msgspec
 from beam.base.digest import blake2b
 from beam.base.errors import CorruptError
 
-_LONG = 256  # bytes from which on a part is a blob
-_LOOK_BACK = 8  # requests whose lists a new one may go on from
-_DEEPEST = 64
+_SHORTEST_BLOB = 256  # bytes: a part of this size or more becomes a blob
+_LOOK_BACK = 8  # earlier requests whose lists a new request may refer to
+_MOST_DEPTH = 64
 _MARKS = frozenset({"$blob", "$after", "$is"})
 
 
-def name_of(data: bytes, *, is_text: bool) -> str:
+def blob_name(data: bytes, *, is_text: bool) -> str:
     """Return the name of a blob: the BLAKE2b digest of its content as 32 hexadecimal digits. A text and a JSON value
     always have different names."""
     return blake2b(data, digest_size=16, person=b"text" if is_text else b"json").hexdigest()
@@ -43,9 +43,9 @@ class Packer:
     def pack(self, number: int, body: Any) -> Any:
         """Return the stored form of a request's body."""
         if not isinstance(body, dict):
-            return self._packed(body)
+            return self._pack_value(body)
         return {
-            name: self._list(number, name, value) if isinstance(value, list) else self._packed(value)
+            name: self._pack_list(number, name, value) if isinstance(value, list) else self._pack_value(value)
             for name, value in body.items()
         }
 
@@ -60,7 +60,7 @@ class Packer:
         known.append((number, items))
         del known[:-_LOOK_BACK]
 
-    def _list(self, number: int, name: str, value: list[Any]) -> Any:
+    def _pack_list(self, number: int, name: str, value: list[Any]) -> Any:
         items = [encode(item) for item in value]
         best, after = 0, 0
         for before, known in reversed(self._lists.get(name, ())):
@@ -69,24 +69,24 @@ class Packer:
             if common > best:
                 best, after = common, before
         self._remember(name, number, items)
-        rest = [self._packed(item) for item in value[best:]]
+        rest = [self._pack_value(item) for item in value[best:]]
         return {"$after": after, "keep": best, "then": rest} if best else rest
 
-    def _packed(self, value: Any) -> Any:
+    def _pack_value(self, value: Any) -> Any:
         if isinstance(value, str):
-            if len(value) < _LONG:
+            if len(value) < _SHORTEST_BLOB:
                 return value
             return {"$blob": self._put(value.encode("utf-8", "surrogatepass"), True)}
         if isinstance(value, list):
-            packed: Any = [self._packed(item) for item in value]
+            packed: Any = [self._pack_value(item) for item in value]
         elif isinstance(value, dict):
-            packed = {name: self._packed(item) for name, item in value.items()}
+            packed = {name: self._pack_value(item) for name, item in value.items()}
             if not _MARKS.isdisjoint(packed):
                 packed = {"$is": packed}
         else:
             return value
         data = encode(packed)
-        return packed if len(data) < _LONG else {"$blob": self._put(data, False)}
+        return packed if len(data) < _SHORTEST_BLOB else {"$blob": self._put(data, False)}
 
 
 class Unpacker:
@@ -105,27 +105,27 @@ class Unpacker:
         """Return the body of the request with this number. The requests before it must already be unpacked."""
         body = packed
         if isinstance(packed, dict) and "$blob" not in packed:
-            body = {name: self._field(name, value) for name, value in packed.items()}
+            body = {name: self._unpack_field(name, value) for name, value in packed.items()}
         elif packed is not None:
-            body = self._value(packed, 0)
+            body = self._unpack_value(packed, 0)
         self._bodies[number] = body
         return body
 
-    def _field(self, name: str, value: Any) -> Any:
+    def _unpack_field(self, name: str, value: Any) -> Any:
         if not isinstance(value, dict) or "$after" not in value:
-            return self._value(value, 0)
+            return self._unpack_value(value, 0)
         before = self._bodies.get(value["$after"])
         kept, rest = before.get(name) if isinstance(before, dict) else None, value.get("then")
         keep = value.get("keep")
         if not isinstance(kept, list) or not isinstance(rest, list) or not isinstance(keep, int):
             raise CorruptError(f"its {name} goes on from a request that has none")
-        return kept[:keep] + [self._value(item, 0) for item in rest]
+        return kept[:keep] + [self._unpack_value(item, 0) for item in rest]
 
-    def _value(self, value: Any, depth: int) -> Any:
-        if depth > _DEEPEST:
+    def _unpack_value(self, value: Any, depth: int) -> Any:
+        if depth > _MOST_DEPTH:
             raise CorruptError("it is nested too deeply")
         if isinstance(value, list):
-            return [self._value(item, depth + 1) for item in value]
+            return [self._unpack_value(item, depth + 1) for item in value]
         if not isinstance(value, dict):
             return value
         blob = value.get("$blob")
@@ -133,11 +133,11 @@ class Unpacker:
             if blob not in self._known:
                 data, is_text = self._get(blob)
                 text: Any = data.decode("utf-8", "surrogatepass") if is_text else _decode(data)
-                self._known[blob] = text if is_text else self._value(text, depth + 1)
+                self._known[blob] = text if is_text else self._unpack_value(text, depth + 1)
             return self._known[blob]
         plain = value.get("$is", value)
         fields: Mapping[str, Any] = plain if isinstance(plain, dict) else {}
-        return {name: self._value(item, depth + 1) for name, item in fields.items()}
+        return {name: self._unpack_value(item, depth + 1) for name, item in fields.items()}
 
 
 def _decode(data: bytes) -> Any:

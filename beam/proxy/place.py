@@ -17,14 +17,14 @@ from beam.base import files
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Place:
+class OpenFolder:
     """An open folder. Close it, or use `with`."""
 
-    def __init__(self, path: Path, within: Place | None = None) -> None:
+    def __init__(self, path: Path, within: OpenFolder | None = None) -> None:
         """Open the folder; create it if it does not exist. With `within`, the folder of this name in the open folder
         `within` is opened, and it must not be a symbolic link. Raises DiskError."""
         self.path = path
-        with files.disk("open", path):
+        with files.disk_action("open", path):
             if within is None:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._fd = files.open_directory(path)
@@ -42,15 +42,15 @@ class Place:
             return False
         return True
 
-    def new(self, name: str) -> int:
+    def create_file(self, name: str) -> int:
         """Create a new, private file of that name and return its descriptor. An existing file of that name is removed.
         Raises DiskError."""
-        with files.disk("write", self.path / name):
+        with files.disk_action("write", self.path / name):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self._fd)
             return os.open(name, _NEW, 0o600, dir_fd=self._fd)
 
-    def to_append(self, name: str) -> int:
+    def open_to_append(self, name: str) -> int:
         """Return a descriptor that appends to the file of that name; create the file if it does not exist. Raises
         OSError, and RefusedFileError for anything but a regular file."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -59,8 +59,8 @@ class Place:
     def put(self, name: str, data: bytes) -> None:
         """Write a whole file atomically: readers see either the old content or the new one. Raises DiskError."""
         temporary = f".{name}.{os.getpid()}.tmp"
-        handle = self.new(temporary)
-        with files.disk("write", self.path / name):
+        handle = self.create_file(temporary)
+        with files.disk_action("write", self.path / name):
             try:
                 files.write_all(handle, data)
             finally:

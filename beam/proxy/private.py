@@ -18,8 +18,8 @@ from urllib.parse import parse_qsl, urlencode
 from beam.secrets.redact import may_contain_secret, redact, redact_pieces
 
 CREDENTIALS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "proxy-authorization", "cookie"})
-# Fields that must come back whole. Their values are the API's own.
-WHOLE = frozenset(
+# Fields whose values the API issued itself and must get back unchanged.
+API_OWN_FIELDS = frozenset(
     {
         "id",
         "call_id",
@@ -37,9 +37,9 @@ WHOLE = frozenset(
         "data",
     }
 )
-_TOOLS = frozenset({"input", "args", "arguments"})  # what a tool gets, where it is an object
-_BINARY = frozenset({"media_type", "mimeType", "mime_type", "format"})  # beside `data`
-_QUERY = frozenset({"alt", "beta", "api-version", "$alt"})
+_TOOL_INPUT_FIELDS = frozenset({"input", "args", "arguments"})  # fields with a tool's input, if the input is an object
+_BINARY = frozenset({"media_type", "mimeType", "mime_type", "format"})  # a field `data` beside one of these is binary
+_QUERY_PARAMETERS = frozenset({"alt", "beta", "api-version", "$alt"})
 _REQUEST_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta", "user-agent"}
 )
@@ -47,9 +47,9 @@ _ANSWER_HEADERS = frozenset(
     {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id"}
 )
 _SHORTEST = 16  # characters of a credential that is looked for in texts: a dummy like "test" is no secret
-_DELTAS = frozenset({"text", "thinking", "partial_json", "delta", "arguments", "content", "reasoning_content"})
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half a character of UTF-16, as JSON escapes it
-_PLACES = ("index", "output_index", "content_index", "summary_index", "item_id")
+_DELTA_FIELDS = frozenset({"text", "thinking", "partial_json", "delta", "arguments", "content", "reasoning_content"})
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # the JSON escape of a UTF-16 surrogate, half a character
+_TEXT_ID_FIELDS = ("index", "output_index", "content_index", "summary_index", "item_id")
 
 
 def credentials(headers: Mapping[str, str], path: str = "") -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def credentials(headers: Mapping[str, str], path: str = "") -> tuple[str, ...]:
             found += [each.strip().partition("=")[2] for each in value.split(";")]
         elif name.lower() in CREDENTIALS:
             found.append(value.strip().rpartition(" ")[2])
-    found += [value for name, value in parse_qsl(path.partition("?")[2]) if name not in _QUERY]
+    found += [value for name, value in parse_qsl(path.partition("?")[2]) if name not in _QUERY_PARAMETERS]
     return tuple(value for value in found if len(value) >= _SHORTEST)
 
 
@@ -79,10 +79,10 @@ def _without_keys(headers: Mapping[str, str], names: frozenset[str], blanker: Bl
     return {name.lower(): blanker.text(value) for name, value in sorted(headers.items()) if name.lower() in names}
 
 
-def path_of(path: str, blanker: Blanker) -> str:
+def stored_path(path: str, blanker: Blanker) -> str:
     """Return a request's path and query. Query parameters that may hold a key are removed."""
     bare, mark, query = path.partition("?")
-    kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] in _QUERY] if mark else []
+    kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] in _QUERY_PARAMETERS] if mark else []
     return f"{blanker.text(bare)}?{blanker.text(urlencode(kept))}" if kept else blanker.text(bare)
 
 
@@ -94,9 +94,9 @@ class Blanker:
 
     def text(self, text: str) -> str:
         """Return the text without its secrets."""
-        return _blanked(self.own(text))
+        return _blanked(self.without_credentials(text))
 
-    def own(self, text: str) -> str:
+    def without_credentials(self, text: str) -> str:
         """Return the text without the credentials of the request itself."""
         for secret in self._secrets:
             if secret in text:
@@ -106,13 +106,13 @@ class Blanker:
     def value(self, value: Any, data: bytes) -> Any:
         """Return a JSON value without its secrets; the same value if it has none. `data` are the bytes that the value
         was parsed from. A lone UTF-16 surrogate, which UTF-8 can't encode, becomes a replacement character."""
-        if _HALF.search(data):
+        if _HALF_CHARACTER.search(data):
             value = map_strings(value, _whole_characters, _whole_characters)
-        return map_strings(value, self.text, self.own) if self._may_be_in(data) else value
+        return map_strings(value, self.text, self.without_credentials) if self._may_be_in(data) else value
 
     def event(self, event: bytes) -> bytes:
         """Return one server-sent event without its secrets, unchanged if it has none."""
-        return map_event(event, self.text, self.own) if self._may_be_in(event) else event
+        return map_event(event, self.text, self.without_credentials) if self._may_be_in(event) else event
 
     def body(self, data: bytes) -> bytes:
         """Return the body of an answer without its secrets, whether it is JSON or not."""
@@ -128,7 +128,7 @@ class Blanker:
         is_escaped = b"\\u00" in data or b"\\/" in data
         return bool(self._secrets) and (is_escaped or any(secret.encode() in data for secret in self._secrets))
 
-    def across(self, events: Sequence[bytes]) -> list[bytes] | None:
+    def without_split_secrets(self, events: Sequence[bytes]) -> list[bytes] | None:
         """Return the events of one answer without the secrets that are spread over several events; None if there is no
         such secret. A secret is blanked in the event where it begins."""
         return rewrite(events, self._pieces)
@@ -191,18 +191,20 @@ def _blanked(text: str) -> str:
 def map_strings(value: Any, change: Callable[[str], str], whole: Callable[[str], str] | None = None) -> Any:
     """Return a JSON value with each string and each name changed by `change`. Strings that the API must get back
     exactly as it sent them are changed by `whole` instead or, without `whole`, not at all."""
-    keep = whole or _same
+    keep = whole or _unchanged
 
     def mapped(value: Any, key: str, *, is_tools: bool) -> Any:
         if isinstance(value, str):
-            return keep(value) if key in WHOLE and not is_tools else change(value)
+            return keep(value) if key in API_OWN_FIELDS and not is_tools else change(value)
         if isinstance(value, list):
             return [mapped(item, "" if isinstance(item, dict) else key, is_tools=is_tools) for item in value]
         if isinstance(value, dict):
-            is_tools = is_tools or key in _TOOLS
+            is_tools = is_tools or key in _TOOL_INPUT_FIELDS
             return {
                 change(name): mapped(
-                    item, name, is_tools=is_tools or (name == "data" and not _is_binary(value)) or _is_answer(key, name)
+                    item,
+                    name,
+                    is_tools=is_tools or (name == "data" and not _is_binary(value)) or _is_tool_response(key, name),
                 )
                 for name, item in value.items()
             }
@@ -211,7 +213,7 @@ def map_strings(value: Any, change: Callable[[str], str], whole: Callable[[str],
     return mapped(value, "", is_tools=False)
 
 
-def _is_answer(key: str, name: str) -> bool:
+def _is_tool_response(key: str, name: str) -> bool:
     """Return whether the field `name` of the object at `key` holds the result of a tool, in Gemini's wire format."""
     return key in ("functionResponse", "function_response") and name == "response"
 
@@ -220,7 +222,7 @@ def _is_binary(holder: Mapping[str, Any]) -> bool:
     return not _BINARY.isdisjoint(holder) or holder.get("type") in ("base64", "redacted_thinking")
 
 
-def _same(text: str) -> str:
+def _unchanged(text: str) -> str:
     return text
 
 
@@ -254,9 +256,9 @@ def _pieces(value: Any) -> list[tuple[tuple[object, ...], Any, str]]:
             for item in holder:
                 collect(item, place)
         elif isinstance(holder, dict):
-            here = (*place, *(holder.get(name) for name in _PLACES if isinstance(holder.get(name), (int, str))))
+            here = (*place, *(holder.get(name) for name in _TEXT_ID_FIELDS if isinstance(holder.get(name), (int, str))))
             for key, item in holder.items():
-                if isinstance(item, str) and key in _DELTAS:
+                if isinstance(item, str) and key in _DELTA_FIELDS:
                     found.append(((*here, key), holder, key))
                 elif isinstance(item, (dict, list)):
                     collect(item, (*here, key))

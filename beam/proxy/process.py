@@ -26,7 +26,7 @@ from beam.secrets import keyring
 
 _KEY_BYTES = 16 * 1024
 _PR_SET_DUMPABLE = 4
-# What the process needs of its owner's environment. No key is among it.
+# The variables that the process needs from its owner's environment. None of them holds a key.
 ENVIRONMENT = frozenset(
     {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "PYTHONPATH", "VIRTUAL_ENV"}
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"}
@@ -57,7 +57,7 @@ def main() -> int:
     """Read the order from stdin, serve until stdin ends, and return the exit code."""
     make_unreadable()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # its owner decides, by closing stdin
+        signal.signal(number, signal.SIG_IGN)  # the owner ends this process by closing stdin
     out = sys.stdout.buffer
     mutex = threading.Lock()
 

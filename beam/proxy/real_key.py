@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 from beam.proxy.private import CREDENTIALS
 
 
-def is_given(token: str, path: str, headers: Message[str, str]) -> bool:
+def has_turn_key(token: str, path: str, headers: Message[str, str]) -> bool:
     """Return whether a request has the turn's key, in a header or in the query of its path."""
     given = [_key_of(name, headers[name]) for name in CREDENTIALS if name in headers]
     given += [value for name, value in parse_qsl(path.partition("?")[2]) if name == "key"]

@@ -24,18 +24,18 @@ from beam.base import files, typed_values
 from beam.base.errors import CorruptError, NotFoundError, UsageError
 from beam.model.limits import MIB
 from beam.model.outcome import Usage
-from beam.proxy.packing import Packer, Unpacker, encode, name_of
-from beam.proxy.place import Place
+from beam.proxy.packing import Packer, Unpacker, blob_name, encode
+from beam.proxy.place import OpenFolder
 
 VERSION = 1
 End = Literal["complete", "cut", "failed", "dropped"]
 _INDEX_BYTES = 256 * MIB
 ANSWER_LIMIT = 256 * MIB  # an answer that is longer is cut
 _BLOB_BYTES = 64 * MIB
-_BLOB = re.compile(r"[0-9a-f]{32}\Z")
+_BLOB_NAME = re.compile(r"[0-9a-f]{32}\Z")
 
 
-class About(Struct, frozen=True, kw_only=True):
+class RecordingInfo(Struct, frozen=True, kw_only=True):
     """The content of `recording.json`: the version of the format (`v`), the agent CLI ("" if unknown), and the folders
     that its requests may name."""
 
@@ -73,8 +73,8 @@ class AnswerLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="answe
     usage: Usage = Usage()
 
 
-Line = RequestLine | AnswerLine
-_line: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+RecordLine = RequestLine | AnswerLine
+_line_decoder: msgspec.json.Decoder[RecordLine] = msgspec.json.Decoder(RecordLine)
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
@@ -114,17 +114,17 @@ class Recording:
                 "make one: beam proxy --record DIR --upstream URL",
                 subject=str(directory),
             ) from None
-        self.about = _about(directory)
+        self.about = _read_info(directory)
         self.exchanges = self._read(data)
 
     def _read(self, data: bytes) -> tuple[Exchange, ...]:
         requests: dict[int, RequestLine] = {}
         answers: dict[int, AnswerLine] = {}
-        for number, text in enumerate(data.split(b"\n")[:-1], start=1):  # what follows the last newline is torn
+        for number, text in enumerate(data.split(b"\n")[:-1], start=1):  # text after the last newline is half a line
             if not text.strip():
                 continue
             try:
-                line = _line.decode(text)
+                line = _line_decoder.decode(text)
             except (msgspec.DecodeError, RecursionError) as error:
                 raise self._corrupt(f"line {number} of exchanges.jsonl is not a call: {error}") from error
             if isinstance(line, RequestLine):
@@ -142,13 +142,13 @@ class Recording:
 
     def _exchange(self, request: RequestLine, body: Any, answer: AnswerLine | None) -> Exchange:
         if answer is None:  # the recorder was killed meanwhile
-            names = [name for name in _names(request.n) if (self.directory / "answers" / name).exists()]
+            names = [name for name in _answer_names(request.n) if (self.directory / "answers" / name).exists()]
             kind = "text/event-stream" if names and names[0].endswith("sse") else "application/json"
             headers = {"content-type": kind}
             answer = AnswerLine(n=request.n, status=200, headers=headers, file=next(iter(names), ""), end="cut")
         data = b""
         if answer.file:
-            if answer.file not in _names(request.n):
+            if answer.file not in _answer_names(request.n):
                 raise self._corrupt(f"call {request.n} names a file {answer.file[:80]!r} that is not its own")
             try:
                 data = files.read(self.directory / "answers" / answer.file, 2 * ANSWER_LIMIT)
@@ -161,12 +161,12 @@ class Recording:
         return Exchange(request=request, body=body, answer=answer, events=events, data=b"" if is_stream else data)
 
     def _blob(self, name: str) -> tuple[bytes, bool]:
-        if not _BLOB.match(name):
+        if not _BLOB_NAME.match(name):
             raise CorruptError(f"{name[:80]!r} is no name of a blob")
         for suffix, is_text in ((".txt", True), (".json", False)):
             with contextlib.suppress(FileNotFoundError):
                 data = files.read(self.directory / "blobs" / name[:2] / f"{name}{suffix}", _BLOB_BYTES)
-                if name_of(data, is_text=is_text) != name:
+                if blob_name(data, is_text=is_text) != name:
                     raise CorruptError(f"blob {name} is not what was written")
                 return data, is_text
         raise CorruptError(f"blob {name} is missing")
@@ -177,11 +177,11 @@ class Recording:
         )
 
 
-def _about(directory: Path) -> About:
+def _read_info(directory: Path) -> RecordingInfo:
     try:
-        about = typed_values.decode(files.read(directory / "recording.json", MIB), About)
+        about = typed_values.decode(files.read(directory / "recording.json", MIB), RecordingInfo)
     except FileNotFoundError:
-        return About()
+        return RecordingInfo()
     except (msgspec.DecodeError, RecursionError) as error:
         raise CorruptError(f"{directory / 'recording.json'}: {error}", "record it anew") from error
     if about.v != VERSION:
@@ -189,22 +189,22 @@ def _about(directory: Path) -> About:
     return about
 
 
-def _names(number: int) -> tuple[str, ...]:
+def _answer_names(number: int) -> tuple[str, ...]:
     return tuple(f"{number:06d}.{suffix}" for suffix in ("sse", "json", "body"))
 
 
 class Recorder:
     """Writes a new recording, or adds calls to an existing one. Thread-safe."""
 
-    def __init__(self, directory: Path, about: About) -> None:
+    def __init__(self, directory: Path, about: RecordingInfo) -> None:
         """Open the recording. Raises DiskError, CorruptError; UsageError if another process writes it."""
         self.directory = directory
         self._mutex = threading.Lock()
-        self._top = Place(directory)
-        self._answers = Place(directory / "answers", within=self._top)
-        self._blobs = Place(directory / "blobs", within=self._top)
+        self._top = OpenFolder(directory)
+        self._answers = OpenFolder(directory / "answers", within=self._top)
+        self._blobs = OpenFolder(directory / "blobs", within=self._top)
         index = directory / "exchanges.jsonl"
-        with files.disk("open", index):
+        with files.disk_action("open", index):
             self._index = files.open_to_write(index, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             fcntl.flock(self._index, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -213,9 +213,9 @@ class Recorder:
             raise UsageError(f"another proxy records into {directory}", "give each a directory of its own") from error
         self._packer = Packer(self._put)
         self._next = 1
-        with files.disk("read", index):
+        with files.disk_action("read", index):
             size = os.fstat(self._index).st_size
-            if size and os.pread(self._index, 1, size - 1) != b"\n":  # torn by a kill
+            if size and os.pread(self._index, 1, size - 1) != b"\n":  # half a line: the writer was killed
                 whole = files.read(index, _INDEX_BYTES).rpartition(b"\n")[0]
                 os.ftruncate(self._index, len(whole) + 1 if whole else 0)
                 size = os.fstat(self._index).st_size
@@ -250,14 +250,14 @@ class Recorder:
         for place in (self._blobs, self._answers, self._top):
             place.close()
 
-    def _append(self, line: Line) -> None:
-        with files.disk("write", self.directory / "exchanges.jsonl"):
+    def _append(self, line: RecordLine) -> None:
+        with files.disk_action("write", self.directory / "exchanges.jsonl"):
             files.write_all(self._index, encode(line) + b"\n")
 
     def _put(self, data: bytes, is_text: bool) -> str:
-        name = name_of(data, is_text=is_text)
+        name = blob_name(data, is_text=is_text)
         file = f"{name}{'.txt' if is_text else '.json'}"
-        with Place(self._blobs.path / name[:2], within=self._blobs) as place:
+        with OpenFolder(self._blobs.path / name[:2], within=self._blobs) as place:
             if not place.has(file):
                 place.put(file, data)
         return name
@@ -266,10 +266,10 @@ class Recorder:
 class AnswerFile:
     """The file of one answer while it is written."""
 
-    def __init__(self, place: Place, name: str) -> None:
+    def __init__(self, place: OpenFolder, name: str) -> None:
         self.path = place.path / name
         self._place = place
-        self._handle = place.new(name)
+        self._handle = place.create_file(name)
 
     def add(self, data: bytes) -> None:
         """Append bytes. Raises DiskError."""

@@ -1,4 +1,4 @@
-"""The state that all connections of one proxy share: its recording, its ladder, its counts. Thread-safe."""
+"""The state that all connections of one proxy share: its recording, its request matcher, its counts. Thread-safe."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from msgspec import structs
 
 from beam.proxy.budget import Spending
-from beam.proxy.ladder import Ladder
+from beam.proxy.ladder import RequestMatcher
 from beam.proxy.masks import Canonicalizer, Masks
-from beam.proxy.moving import Mover
+from beam.proxy.moving import FolderReplacer
 from beam.proxy.options import ProxyCounts, ProxyOptions
-from beam.proxy.recording import About, Recorder, Recording
+from beam.proxy.recording import Recorder, Recording, RecordingInfo
 from beam.proxy.served import ServedRequest
 
 COUNTED = frozenset({"exact", "minor", "major", "unmatched", "filled", "live"})
@@ -36,9 +36,9 @@ class ProxyState:
         self._served = served
         self._numbers = self._asks = 0
         places = {name: path for name, path in options.places.items() if path}
-        self.ladder, self.mover = _ladder_of(options, places)
+        self.matcher, self.folder_replacer = _matcher_of(options, places)
         record = options.record or (options.replay if options.fill else "")
-        self.recorder = Recorder(Path(record), About(agent=options.agent, places=places)) if record else None
+        self.recorder = Recorder(Path(record), RecordingInfo(agent=options.agent, places=places)) if record else None
 
     @property
     def counts(self) -> ProxyCounts:
@@ -90,11 +90,11 @@ def _recording_mask(folder: str, cwd: str) -> Masks:
     return Masks(patterns=((rf"(?m)^\?\? (?:{any_of})/$\n?", ""),)) if names else Masks()
 
 
-def _ladder_of(options: ProxyOptions, places: Mapping[str, str]) -> tuple[Ladder | None, Mover]:
+def _matcher_of(options: ProxyOptions, places: Mapping[str, str]) -> tuple[RequestMatcher | None, FolderReplacer]:
     if not options.replay:
-        return None, Mover({}, {})
+        return None, FolderReplacer({}, {})
     recording = Recording(Path(options.replay))
     then, now = {**places, **recording.about.places}, {**recording.about.places, **places}
     masks = _recording_mask(options.replay, now.get("cwd", "")).plus(options.masks)
-    ladder = Ladder(recording.exchanges, Canonicalizer(masks, then), Canonicalizer(masks, now))
-    return ladder, Mover(recording.about.places, now)
+    ladder = RequestMatcher(recording.exchanges, Canonicalizer(masks, then), Canonicalizer(masks, now))
+    return ladder, FolderReplacer(recording.about.places, now)

@@ -13,7 +13,7 @@ from beam.proxy.recording import AnswerFile, AnswerLine, Recorder, RequestLine
 from beam.proxy.wire.dialects import Dialect
 
 
-class Tape:
+class ExchangeRecorder:
     """Stores one exchange while the proxy passes it on, and counts its tokens. Stores nothing without a recorder."""
 
     def __init__(self, recorder: Recorder | None, request: RequestLine, blanker: Blanker) -> None:
@@ -70,7 +70,7 @@ class Tape:
         if self._recorder is None or self.number is None:
             return
         if self._file is not None and self._is_stream:
-            again = self._blanker.across(self._events)
+            again = self._blanker.without_split_secrets(self._events)
             self._file.close(None if again is None else b"".join(again))
         elif self._file is not None:
             self._file.add(self._blanker.body(bytes(self._rest)))

@@ -20,14 +20,14 @@ from beam.base.errors import UsageError
 
 _PIECE = 64 * 1024
 _CONNECT_S = 30.0
-# Of the connection between the agent and the proxy alone, and what the proxy decides itself.
-_HOP = frozenset(
+# Headers of the connection between the agent and the proxy, and headers that the proxy sets itself.
+_REQUEST_HOP_HEADERS = frozenset(
     {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "te", "trailer", "upgrade", "host"}
     | {"content-length", "accept-encoding", "expect", "proxy-authorization"}
 )
-_KNOWN = frozenset({"gzip", "x-gzip", "deflate"})
+_KNOWN_ENCODINGS = frozenset({"gzip", "x-gzip", "deflate"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_ANSWER_HOP = frozenset(
+_ANSWER_HOP_HEADERS = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "trailer", "content-length", "set-cookie", "alt-svc", "server"}
     | {"date"}
 )
@@ -65,7 +65,7 @@ class Upstream:
 
     def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send a request, and return its answer as soon as the answer's head has arrived. Raises UnreachableError."""
-        sent = {name: value for name, value in headers.items() if name.lower() not in _HOP}
+        sent = {name: value for name, value in headers.items() if name.lower() not in _REQUEST_HOP_HEADERS}
         sent["Accept-Encoding"] = "identity"
         if body or method == "POST":
             sent["Content-Length"] = str(len(body))
@@ -95,14 +95,14 @@ class Upstream:
         if self._connection is not None and self._connection.sock is not None and _is_idle(self._connection.sock):
             return self._connection
         self.close()
-        made = self._made()
+        made = self._new_connection()
         made.connect()
         made.sock.settimeout(None)  # a model may think for minutes; the agent has a clock of its own
         made.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = made
         return made
 
-    def _made(self) -> http.client.HTTPConnection:
+    def _new_connection(self) -> http.client.HTTPConnection:
         proxy = urllib.request.getproxies().get("https") if self._is_tls and not _is_loopback(self._host) else None
         if proxy and urllib.request.proxy_bypass(self._host):
             proxy = None
@@ -112,7 +112,7 @@ class Upstream:
             host, port = through.hostname or "", through.port
         if not self._is_tls:
             return http.client.HTTPConnection(host, port, timeout=_CONNECT_S)
-        import ssl  # 20 ms: not for a model on loopback
+        import ssl  # takes 20 ms, and a model on loopback does not need it
 
         secure = http.client.HTTPSConnection(host, port, timeout=_CONNECT_S, context=ssl.create_default_context())
         if proxy:
@@ -135,13 +135,13 @@ class Answer:
         self.status = response.status
         self._response = response
         self._upstream = upstream
-        self._decoder = zlib.decompressobj(47) if _encoding(response) in _KNOWN else None
-        gone = _ANSWER_HOP | ({"content-encoding"} if self._decoder is not None else set())
+        self._decoder = zlib.decompressobj(47) if _encoding(response) in _KNOWN_ENCODINGS else None
+        gone = _ANSWER_HOP_HEADERS | ({"content-encoding"} if self._decoder is not None else set())
         self.headers = {name: value for name, value in response.getheaders() if name.lower() not in gone}
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the body in pieces as they arrive. Raises CutError if the body ends too early."""
-        left = self._response.length  # None for one in chunks, or up to the connection's end
+        left = self._response.length  # None if the body is chunked or ends with the connection
         try:
             while data := self._response.read1(_PIECE):
                 if left is not None:
@@ -180,7 +180,7 @@ def _unusable_reason(response: http.client.HTTPResponse) -> str:
         there = f"{target.scheme}://{target.hostname}{target.path}" if target.hostname else target.path
         return f"redirects to {there}, where the proxy doesn't go: name that URL with --upstream, if it is right"
     encoding = _encoding(response)
-    if encoding and encoding not in _KNOWN:
+    if encoding and encoding not in _KNOWN_ENCODINGS:
         return f"answered in {encoding[:40]}, though a plain answer was asked for"
     return ""
 

@@ -12,14 +12,14 @@ from wcwidth import wcwidth
 from beam.model.screen_profile import Profile
 from beam.pty_adapter.block import pattern
 from beam.pty_adapter.grid import Line
-from beam.pty_adapter.profile import is_echo, squeezed, unframed
+from beam.pty_adapter.profile import echoed_text, without_frame, without_white_space
 
 _ITEM = re.compile(r"\s*(?:[-*•◦▪+]|\d+[.)])\s")
 _FRAME = re.compile(r"^[\s─━═╌┄_╭╮╰╯┌┐└┘│┃]*$")
-_FILLED = 0.75  # of the width: a shorter row was ended by the agent
+_FILLED_SHARE = 0.75  # of the width: a shorter row was ended by the agent
 
 
-def of_lines(lines: Sequence[Line], *, columns: int) -> str:
+def unwrapped_text(lines: Sequence[Line], *, columns: int) -> str:
     """Return the lines as the program wrote them: only the line breaks that the terminal inserted are removed."""
     text = ""
     for line in lines:
@@ -27,25 +27,27 @@ def of_lines(lines: Sequence[Line], *, columns: int) -> str:
     return "\n".join(row.rstrip() for row in text.split("\n")).rstrip("\n")
 
 
-def of_conversation(profile: Profile, lines: Sequence[Line], text: str, *, columns: int) -> str:
+def agent_answer(profile: Profile, lines: Sequence[Line], text: str, *, columns: int) -> str:
     """Return the text between the echo of the prompt `text` and the composer; "" if there is no echo."""
-    rows = [_without_bar(profile, line.text, columns) for line in lines]
-    end = _composer(profile, rows)
+    rows = [_without_scrollbar(profile, line.text, columns) for line in lines]
+    end = _composer_row(profile, rows)
     start = _after_echo(profile, rows[:end], text)
     if start is None:
         return ""
     body = [row for row in rows[start:end] if not any(pattern(noise).search(row) for noise in profile.noise_rows)]
-    return "\n".join(_join_wrapped([_bare(profile, row) for row in body], columns - profile.indent)).strip("\n")
+    return "\n".join(_join_wrapped([_without_bullet(profile, row) for row in body], columns - profile.indent)).strip(
+        "\n"
+    )
 
 
-def _without_bar(profile: Profile, row: str, columns: int) -> str:
+def _without_scrollbar(profile: Profile, row: str, columns: int) -> str:
     """Return the row without the scroll bar in its last column, if it has one."""
     if not row or row[-1] not in profile.scrollbar or sum(max(0, wcwidth(char)) for char in row) != columns:
         return row
     return row[:-1].rstrip(" ")
 
 
-def _composer(profile: Profile, rows: Sequence[str]) -> int:
+def _composer_row(profile: Profile, rows: Sequence[str]) -> int:
     for row in range(len(rows) - 1, -1, -1):
         if pattern(profile.prompt).search(rows[row]):
             if not profile.above:
@@ -57,14 +59,14 @@ def _composer(profile: Profile, rows: Sequence[str]) -> int:
 
 def _after_echo(profile: Profile, rows: Sequence[str], text: str) -> int | None:
     """Return the row after the last echo of the text; None if there is no echo."""
-    wanted = squeezed(text)
+    wanted = without_white_space(text)
     for row in range(len(rows) - 1, -1, -1):
-        shown = is_echo(profile, rows[row], wanted) if profile.echo_rows else ""
+        shown = echoed_text(profile, rows[row], wanted) if profile.echo_rows else ""
         if not shown:
             continue
         after = row + 1
         while len(shown) < len(wanted) and after < len(rows):
-            more = squeezed(unframed(profile, rows[after]))
+            more = without_white_space(without_frame(profile, rows[after]))
             if not wanted.startswith(shown + more):
                 break
             shown += more
@@ -73,7 +75,7 @@ def _after_echo(profile: Profile, rows: Sequence[str], text: str) -> int | None:
     return None
 
 
-def _bare(profile: Profile, row: str) -> str:
+def _without_bullet(profile: Profile, row: str) -> str:
     if profile.bullet and (found := pattern(profile.bullet).match(row)):
         return row[found.end() :]
     return row[profile.indent :] if not row[: profile.indent].strip() else row
@@ -90,7 +92,7 @@ def _join_wrapped(rows: Sequence[str], width: int) -> list[str]:
             bool(found)
             and bool(row.strip())
             and not row.startswith(" ")
-            and length >= width * _FILLED
+            and length >= width * _FILLED_SHARE
             and length + 1 + len(first) > width - 4
             and not _ITEM.match(row)
             and not _FRAME.match(found[-1])

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 _CACHED_SEQUENCES = 2048
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _SWITCHES = {1: "bold", 3: "italics", 4: "underscore", 5: "blink", 7: "reverse", 9: "strikethrough"}
-_OFF = {22: "bold", 23: "italics", 24: "underscore", 25: "blink", 27: "reverse", 29: "strikethrough"}
-_FIRST_16 = (  # xterm's
+_SWITCHES_OFF = {22: "bold", 23: "italics", 24: "underscore", 25: "blink", 27: "reverse", 29: "strikethrough"}
+_FIRST_16_COLOURS = (  # xterm's
     *("000000", "cd0000", "00cd00", "cdcd00", "0000ee", "cd00cd", "00cdcd", "e5e5e5"),
     *("7f7f7f", "ff0000", "00ff00", "ffff00", "5c5cff", "ff00ff", "00ffff", "ffffff"),
 )
-_LEVELS = (0, 95, 135, 175, 215, 255)  # of the 6 x 6 x 6 cube
+_CUBE_LEVELS = (0, 95, 135, 175, 215, 255)  # of the 6 x 6 x 6 cube
 PALETTE = (  # of the 256 colours
-    *(f"#{colour}" for colour in _FIRST_16),
-    *(f"#{red:02x}{green:02x}{blue:02x}" for red in _LEVELS for green in _LEVELS for blue in _LEVELS),
+    *(f"#{colour}" for colour in _FIRST_16_COLOURS),
+    *(f"#{red:02x}{green:02x}{blue:02x}" for red in _CUBE_LEVELS for green in _CUBE_LEVELS for blue in _CUBE_LEVELS),
     *(f"#{8 + 10 * step:02x}" + f"{8 + 10 * step:02x}" * 2 for step in range(24)),
 )
 
@@ -41,7 +41,7 @@ _CHANGES: dict[int, dict[str, str | bool]] = {
     39: {"colour": ""},
     49: {"ground": ""},
     **{number: {name: True} for number, name in _SWITCHES.items()},
-    **{number: {name: False} for number, name in _OFF.items()},
+    **{number: {name: False} for number, name in _SWITCHES_OFF.items()},
     **{30 + n: {"colour": name} for n, name in enumerate(_COLOURS)},
     **{40 + n: {"ground": name} for n, name in enumerate(_COLOURS)},
     **{90 + n: {"colour": f"bright {name}"} for n, name in enumerate(_COLOURS)},

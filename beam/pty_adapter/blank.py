@@ -1,7 +1,7 @@
 """Finds secrets that are visible on a screen, even if they were drawn in pieces, backwards, or over two rows.
 
-`Player` plays a recording on a screen. `blank` replaces the characters of a recording that drew a secret, and leaves
-everything else unchanged. Does not depend on files, or on whose screen it is.
+`SecretDetector` plays a recording on a screen. `blank_secrets` replaces the characters of a recording that drew a
+secret, and leaves everything else unchanged. Does not depend on files, or on whose screen it is.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from wcwidth import wcwidth
 
 from beam.pty_adapter.grid import Grid, Line
 from beam.pty_adapter.screen import Screen
-from beam.secrets.redact import found_in
+from beam.secrets.redact import find_secrets
 
 _MARK = "*"
-_ROUNDS = 3
-_EDGE = 4  # columns: programs that break their lines themselves leave no more at the right
-_IN_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.~")
+_MOST_ROUNDS = 3
+_EDGE_COLUMNS = 4  # columns: programs that break their lines themselves leave no more at the right
+_WORD_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.~")
 
-Place = tuple[int, int]  # row and column, from 0
+CellPosition = tuple[int, int]  # row and column, from 0
 
 
-class Player:
+class SecretDetector:
     """Plays a recording on a screen and detects secrets that become visible."""
 
     def __init__(self, columns: int, rows: int) -> None:
-        self._looking = Looking(Screen(columns, rows, scrollback=0))
+        self._looking = SecretSearch(Screen(columns, rows, scrollback=0))
 
     def shows_secret(self, text: str) -> bool:
         """Return whether a secret is visible after this text is drawn, too. Return False if the text does not change
@@ -38,13 +38,13 @@ class Player:
         return any(True for _ in self._looking.secrets())
 
 
-def blank(texts: Sequence[str], columns: int, rows: int) -> list[str] | None:
+def blank_secrets(texts: Sequence[str], columns: int, rows: int) -> list[str] | None:
     """Return the texts of a recording with the characters of secrets replaced by marks; None if a secret would still be
     visible."""
     written = [*texts]
-    for _ in range(_ROUNDS):
-        written = _Tracer(columns, rows).blank(written)
-        player = Player(columns, rows)
+    for _ in range(_MOST_ROUNDS):
+        written = _Tracer(columns, rows).blank_secrets(written)
+        player = SecretDetector(columns, rows)
         if not any(player.shows_secret(text) for text in written):
             return written
     return None
@@ -53,34 +53,36 @@ def blank(texts: Sequence[str], columns: int, rows: int) -> list[str] | None:
 # -- where secrets stand -----------------------------------------------------------------------------------------------
 
 
-class Looking:
+class SecretSearch:
     """Searches a changing screen for secrets."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
         self._seen: list[Line] = []
 
-    def secrets(self) -> Iterator[list[Place]]:
+    def secrets(self) -> Iterator[list[CellPosition]]:
         """Yield the cells of each secret on the screen. Yield nothing if the screen has not changed since the last
         call."""
         lines = [*self.screen.shown()]
         if len(lines) == len(self._seen) and all(map(operator.is_, lines, self._seen)):
             return
         self._seen = lines
-        ends = [self._end(y, line) for y, line in enumerate(lines)]
+        ends = [self._row_end(y, line) for y, line in enumerate(lines)]
         broken = ["" if _is_broken(lines, y, self.screen.columns) else end for y, end in enumerate(ends)]
         for each in (ends, broken) if broken != ends else (ends,):
             indents = [_indent(lines, y) if y > 0 and each[y - 1] == "" else 0 for y in range(len(lines))]
             rows = [line.text[indent:] + end for line, indent, end in zip(lines, indents, each, strict=True)]
-            if found := found_in("".join(rows)):
-                places = [place for y, row in enumerate(rows) for place in self._places(y, indents[y], len(row))]
+            if found := find_secrets("".join(rows)):
+                places = [
+                    place for y, row in enumerate(rows) for place in self._cell_positions(y, indents[y], len(row))
+                ]
                 yield from ([place for place in places[start:end] if place] for start, end, _ in found)
 
-    def _end(self, y: int, line: Line) -> str:
+    def _row_end(self, y: int, line: Line) -> str:
         """Return the text that joins the row to the next one: a newline or, for a wrapped row, a blank or nothing."""
         return "\n" if not line.wrapped else " " if self.screen.grid()[y].cells[-1] == " " else ""
 
-    def _places(self, y: int, indent: int, size: int) -> list[Place | None]:
+    def _cell_positions(self, y: int, indent: int, size: int) -> list[CellPosition | None]:
         """Return the cell of each character of a row's text; None for a character that is in no cell, such as a
         newline."""
         cells = [(y, x) for x, cell in enumerate(self.screen.grid()[y].cells) for _ in cell]
@@ -98,7 +100,12 @@ def _is_broken(lines: list[Line], y: int, columns: int) -> bool:
     """Return whether a word may continue in the next row, because this row is full and both rows have word characters
     at the break."""
     text, after = lines[y].text, lines[y + 1].text.lstrip() if y + 1 < len(lines) else ""
-    return len(text) >= columns - _EDGE and text[-1:] in _IN_WORD and after != "" and after[0] in _IN_WORD
+    return (
+        len(text) >= columns - _EDGE_COLUMNS
+        and text[-1:] in _WORD_CHARACTERS
+        and after != ""
+        and after[0] in _WORD_CHARACTERS
+    )
 
 
 # -- what it was drawn with --------------------------------------------------------------------------------------------
@@ -156,24 +163,24 @@ class _Tracer(Screen):
         self._main, self._alternate = self._traced
         self._grid = self._main
 
-    def blank(self, texts: Sequence[str]) -> list[str]:
+    def blank_secrets(self, texts: Sequence[str]) -> list[str]:
         """Return the recorded texts with marks in place of the characters of secrets."""
         units: list[list[str]] = []
         origins = set[int]()
-        looking = Looking(self)
+        looking = SecretSearch(self)
         at = 0
         for text in texts:
             units.append(self._tokens.feed(text.encode("utf-8", "replace")))
             for unit in units[-1]:
                 for grid in self._traced:
                     grid.at, grid.step = at, int(unit >= " ")
-                self.obey(unit)
+                self.execute_token(unit)
                 at += len(unit)
             origins.update(self._secret_origins(looking))
         repeated = {at: count for grid in self._traced for at, count in grid.repeated.items()}
-        return list(_without(units, sorted(origins), repeated))
+        return list(_mask_origins(units, sorted(origins), repeated))
 
-    def _secret_origins(self, looking: Looking) -> Iterator[int]:
+    def _secret_origins(self, looking: SecretSearch) -> Iterator[int]:
         rows = self.grid()
         for places in looking.secrets():
             for y, x in places:
@@ -182,7 +189,7 @@ class _Tracer(Screen):
                     yield cell.origin
 
 
-def _without(units: list[list[str]], origins: list[int], repeated: dict[int, int]) -> Iterator[str]:
+def _mask_origins(units: list[list[str]], origins: list[int], repeated: dict[int, int]) -> Iterator[str]:
     """Yield the pieces with a mark in place of each character that drew a secret. A sequence that repeats such a
     character is replaced by one mark for each character that it drew."""
     flat = [unit for piece in units for unit in piece]

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from beam.model.screen_profile import Dialog
 
-_ROWS_ABOVE = 12  # of the request, where nothing says in which row a dialog begins
+_ROWS_ABOVE = 12  # kept above the request, if no pattern says in which row a dialog begins
 
 
 class Block(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ def pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.MULTILINE)
 
 
-def lowest(dialogs: Sequence[Dialog], rows: Sequence[str], scrolled: int, composer: int | None) -> Block | None:
+def lowest_dialog(dialogs: Sequence[Dialog], rows: Sequence[str], scrolled: int, composer: int | None) -> Block | None:
     """Return the dialog whose answers are the lowest on this screen; None if the screen shows no dialog.
 
     `composer` is the row of the input field, None if the screen shows none.
@@ -60,10 +60,10 @@ def lowest(dialogs: Sequence[Dialog], rows: Sequence[str], scrolled: int, compos
     low = max(found, key=lambda block: (block.found_to, block.row), default=None)
     if low is None or not (low.dialog.first or low.dialog.body):
         return low
-    return _widest([block for block in found if block.found_to == low.found_to and block.dialog.first], low)
+    return _merge_blocks([block for block in found if block.found_to == low.found_to and block.dialog.first], low)
 
 
-def _widest(same: Sequence[Block], low: Block) -> Block:
+def _merge_blocks(same: Sequence[Block], low: Block) -> Block:
     """Return one block for several blocks that have the same answers.
 
     If they begin in different rows, some are only quoted, above the request or inside it, and nobody can tell which. In
@@ -77,7 +77,7 @@ def _widest(same: Sequence[Block], low: Block) -> Block:
 
 
 def _block(dialog: Dialog, rows: Sequence[str], scrolled: int, composer: int | None) -> Block | None:
-    top, tops = _top(dialog, rows)
+    top, tops = _first_row(dialog, rows)
     if top is None:
         return None
     text = "\n".join(rows[top:])
@@ -103,7 +103,7 @@ def _block(dialog: Dialog, rows: Sequence[str], scrolled: int, composer: int | N
     )
 
 
-def _top(dialog: Dialog, rows: Sequence[str]) -> tuple[int | None, int]:
+def _first_row(dialog: Dialog, rows: Sequence[str]) -> tuple[int | None, int]:
     """Return the first row of the block, and the number of rows that could be the first. If there is no block, the row
     is None.
 

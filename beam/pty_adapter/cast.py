@@ -15,15 +15,15 @@ from typing import Any, BinaryIO, Literal
 
 from msgspec import Struct, structs
 
-from beam.pty_adapter.blank import Player, blank
+from beam.pty_adapter.blank import SecretDetector, blank_secrets
 from beam.secrets.redact import Stream, redact
 
-LONGEST_S = 7 * 86400.0  # of a recording: what is longer would play for ever
+LONGEST_S = 7 * 86400.0  # the longest recording: a longer one would play for ever
 MOST_BYTES = 16 * 1024 * 1024
-MOST_HELD_BYTES = 2 * 1024 * 1024  # looking through them takes seconds
-CUT = "cut: the recording is as long as it may be"
-HELD = "held back: a secret is on the screen; the recording is written when the turn is over"
-LEFT_OUT = "left out: a secret was on the screen, and could not be blanked"
+MOST_HELD_BYTES = 2 * 1024 * 1024  # searching them for secrets takes seconds
+CUT_NOTICE = "cut: the recording is as long as it may be"
+HELD_NOTICE = "held back: a secret is on the screen; the recording is written when the turn is over"
+LEFT_OUT_NOTICE = "left out: a secret was on the screen, and could not be blanked"
 
 Kind = Literal["o", "i", "m"]
 
@@ -64,42 +64,42 @@ class Recorder:
         self._is_cut = False
         self._held: list[Moment] | None = None
         self._columns, self._rows = columns, rows
-        self._player = Player(columns, rows)
+        self._player = SecretDetector(columns, rows)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stream = Stream()
         header = {"version": 2, "width": columns, "height": rows, "timestamp": timestamp, "title": title}
         self._header = json.dumps({**header, "env": {"TERM": "xterm-256color"}}, ensure_ascii=False)
         self._put(self._header)
 
-    def wrote(self, data: bytes) -> None:
+    def record_output(self, data: bytes) -> None:
         """Record output of the program."""
         if not self._is_cut:
-            self._say("o", self._stream.feed(self._decoder.decode(data)))
+            self._add_moment("o", self._stream.feed(self._decoder.decode(data)))
 
     def record_typed(self, data: bytes) -> None:
         """Record typed text immediately, as one piece."""
-        self._say("i", redact(data.decode("utf-8", "replace"))[0])
+        self._add_moment("i", redact(data.decode("utf-8", "replace"))[0])
 
     def mark(self, text: str) -> None:
         """Record an event that is not visible on the screen."""
-        self._say("m", redact(text)[0])
+        self._add_moment("m", redact(text)[0])
 
     def end(self) -> None:
         """Finish the recording."""
-        self._say("o", self._stream.feed(self._decoder.decode(b"", final=True)) + self._stream.end())
+        self._add_moment("o", self._stream.feed(self._decoder.decode(b"", final=True)) + self._stream.end())
         if self._held is not None:
             self._restart()
-            for moment in _blanked(_fitting(self._held), self._columns, self._rows):
+            for moment in _without_secrets(_first_moments(self._held), self._columns, self._rows):
                 self._put(_line(moment))
         self._file.flush()
 
-    def _say(self, kind: Kind, text: str) -> None:
+    def _add_moment(self, kind: Kind, text: str) -> None:
         if not text or self._is_cut:
             return
         moment = Moment(round(self._now() - self._began, 3), kind, text)
         if self._size + len(_line(moment)) > self._most:
             self._is_cut = True
-            moment = Moment(moment.seconds, "m", CUT)
+            moment = Moment(moment.seconds, "m", CUT_NOTICE)
         elif kind == "o" and self._held is None and self._player.shows_secret(text):
             self._hold_back(moment.seconds)
         if self._held is None:
@@ -116,7 +116,7 @@ class Recorder:
             self._held = [*read(self._file.read()).moments]
         finally:
             self._restart()
-        self._put(_line(Moment(seconds, "m", HELD)))
+        self._put(_line(Moment(seconds, "m", HELD_NOTICE)))
         self._file.flush()
 
     def _restart(self) -> None:
@@ -134,20 +134,22 @@ def _line(moment: Moment) -> str:
     return json.dumps([moment.seconds, moment.kind, moment.text], ensure_ascii=False)
 
 
-def _fitting(moments: list[Moment]) -> list[Moment]:
+def _first_moments(moments: list[Moment]) -> list[Moment]:
     """Return the first moments up to a size that can be searched for secrets in reasonable time (`MOST_HELD_BYTES`). If
     some are left out, a mark says so."""
     sizes = accumulate(len(_line(moment)) for moment in moments)
     fitting = [moment for moment, size in zip(moments, sizes, strict=True) if size <= MOST_HELD_BYTES]
-    return fitting if len(fitting) == len(moments) else [*fitting, Moment(moments[len(fitting)].seconds, "m", CUT)]
+    return (
+        fitting if len(fitting) == len(moments) else [*fitting, Moment(moments[len(fitting)].seconds, "m", CUT_NOTICE)]
+    )
 
 
-def _blanked(moments: list[Moment], columns: int, rows: int) -> list[Moment]:
+def _without_secrets(moments: list[Moment], columns: int, rows: int) -> list[Moment]:
     """Return the moments without the characters that drew secrets. If that is impossible, return them without any
     output, after a mark that says so."""
-    texts = blank([moment.text for moment in moments if moment.kind == "o"], columns, rows)
+    texts = blank_secrets([moment.text for moment in moments if moment.kind == "o"], columns, rows)
     if texts is None:
-        return [Moment(0.0, "m", LEFT_OUT), *(moment for moment in moments if moment.kind != "o")]
+        return [Moment(0.0, "m", LEFT_OUT_NOTICE), *(moment for moment in moments if moment.kind != "o")]
     rest = iter(texts)
     return [structs.replace(moment, text=next(rest)) if moment.kind == "o" else moment for moment in moments]
 
@@ -168,7 +170,7 @@ class Cast(Struct, frozen=True, kw_only=True):
 def read(data: bytes) -> Cast:
     """Return the recording in these bytes. An incomplete last line is left out. Raises NoCastError."""
     lines = data.decode("utf-8", "replace").split("\n")
-    header = _value(lines[0])
+    header = _parse_json(lines[0])
     if not isinstance(header, dict) or header.get("version") != 2:
         raise NoCastError("its first line is no header of asciicast version 2")
     columns, rows = header.get("width"), header.get("height")
@@ -179,7 +181,7 @@ def read(data: bytes) -> Cast:
 
 def _moments(lines: list[str]) -> Iterator[Moment]:
     for number, line in enumerate(lines, 2):
-        value = _value(line)
+        value = _parse_json(line)
         match value:
             case [int() | float() as seconds, "o" | "i" | "m" as kind, str() as text]:
                 if not -LONGEST_S <= seconds <= LONGEST_S:
@@ -191,7 +193,7 @@ def _moments(lines: list[str]) -> Iterator[Moment]:
                 raise NoCastError(f"line {number} is not a line of a recording")
 
 
-def _value(line: str) -> Any:
+def _parse_json(line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

@@ -16,13 +16,13 @@ from wcwidth import wcwidth
 
 from beam.pty_adapter.attributes import PLAIN, Attributes, changes
 
-_STUB = ""  # the right half of a wide character
+_RIGHT_HALF = ""  # the right half of a wide character
 _CACHED_CHARACTERS = 4096
 _CACHED_STYLES = 512
 _CACHED_FOLLOWERS = 32  # of each style
-_CELL_CHARACTERS = 16  # of one cell: combining characters beyond are left out
-_CLIMBS = 32
-_TAB = 8  # columns
+_CELL_CHARACTERS = 16  # of one cell; further combining characters are left out
+_KEPT_CLIMBS = 32
+_TAB_COLUMNS = 8
 _LINE_DRAWING = "\xa0◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·"  # DEC Special Graphics, from `_` to `~`
 _GRAPHICS = {ord("_") + n: char for n, char in enumerate(_LINE_DRAWING)}
 _CHARSETS: dict[str, dict[int, str] | None] = {"0": _GRAPHICS, "B": None}  # by their final character; None: as written
@@ -48,7 +48,7 @@ class Cursor:
         self.hidden = False
 
 
-class _Saved(NamedTuple):
+class _SavedState(NamedTuple):
     """The state that the escape sequence DECSC saves."""
 
     x: int
@@ -98,16 +98,16 @@ class Row:
         self.attributes[start:end] = [attributes] * len(cells)
         self.line = None
 
-    def cut(self, start: int, end: int) -> None:
+    def blank_cells(self, start: int, end: int) -> None:
         """Blank the cells from `start` up to, but not including, `end`."""
-        self.part(start, end)
+        self.blank_split_characters(start, end)
         self.put(start, " " * (end - start), PLAIN)
 
-    def part(self, start: int, end: int) -> None:
+    def blank_split_characters(self, start: int, end: int) -> None:
         """Blank each wide character of which only one half is in the cells from `start` up to, but not including,
         `end`."""
         for x in (start, end):
-            if 0 < x < len(self.cells) and self.cells[x] == _STUB:
+            if 0 < x < len(self.cells) and self.cells[x] == _RIGHT_HALF:
                 self.put(x - 1, "  ", PLAIN)
 
 
@@ -130,7 +130,7 @@ class Grid:
         self.history: deque[Line] = deque(maxlen=scrollback)
         self.scrolled = 0  # how many lines ever left at the top
         self.rows_begun = 0  # by line feeds
-        self.climbs = deque[Climb](maxlen=_CLIMBS)
+        self.climbs = deque[Climb](maxlen=_KEPT_CLIMBS)
         self._climbs = 0
         self._narrow: set[str] = set()  # characters that were seen to take one cell
         self._wide = False  # whether there ever was a wide character
@@ -146,11 +146,11 @@ class Grid:
         self.inserts = False  # IRM: a character moves those right of it
         self._charset = 0
         self._charsets: list[dict[int, str] | None] = [None, None]  # G0 and G1
-        self._tab_stops = set(range(_TAB, self.columns, _TAB))
-        self._saved: _Saved | None = None
+        self._tab_stops = set(range(_TAB_COLUMNS, self.columns, _TAB_COLUMNS))
+        self._saved: _SavedState | None = None
         self._style = Style(PLAIN)
         self._styles = {PLAIN: self._style}
-        self._climb()
+        self._record_climb()
 
     def read(self) -> list[Line]:
         """Return the lines of all rows, from top to bottom."""
@@ -187,7 +187,7 @@ class Grid:
         row, start = self.grid[cursor.y], cursor.x
         cursor.x = end = start + len(text)
         if self._wide:
-            row.part(start, end)
+            row.blank_split_characters(start, end)
         row.put(start, text, cursor.attributes)
 
     def _wrap(self) -> None:
@@ -215,12 +215,12 @@ class Grid:
             if self.inserts:
                 self.insert_characters(width)
             row = self.grid[cursor.y]
-            row.part(cursor.x, cursor.x + width)
+            row.blank_split_characters(cursor.x, cursor.x + width)
             row.put(cursor.x, [char], cursor.attributes)
             if width == 2:
                 self._wide = True
                 if cursor.x + 1 < columns:
-                    row.put(cursor.x + 1, [_STUB], PLAIN)
+                    row.put(cursor.x + 1, [_RIGHT_HALF], PLAIN)
             else:
                 if len(self._narrow) >= _CACHED_CHARACTERS:
                     self._narrow.clear()
@@ -229,7 +229,7 @@ class Grid:
 
     def _combine(self, char: str) -> None:
         row, x = self.grid[self.cursor.y], self.cursor.x - 1
-        if x > 0 and row.cells[x] == _STUB:
+        if x > 0 and row.cells[x] == _RIGHT_HALF:
             x -= 1
         if x >= 0 and len(row.cells[x]) < _CELL_CHARACTERS:
             row.cells[x] += char
@@ -246,7 +246,7 @@ class Grid:
         top, bottom = self.margins or (0, self.lines - 1)
         y = self.cursor.y
         if y == bottom:
-            self._leave(self.grid.pop(top), top)
+            self._keep_in_history(self.grid.pop(top), top)
             self.grid.insert(bottom, Row(self.columns))
         elif y < self.lines - 1:
             self.cursor.y = y + 1
@@ -264,9 +264,9 @@ class Grid:
             self.grid.insert(top, Row(self.columns))
         elif self.cursor.y > 0:
             self.cursor.y -= 1
-        self._climb()
+        self._record_climb()
 
-    def _leave(self, row: Row, top: int) -> None:
+    def _keep_in_history(self, row: Row, top: int) -> None:
         if top == 0:
             self.history.append(row.line or row.read())
             self.scrolled += 1
@@ -275,7 +275,7 @@ class Grid:
         """Move the cursor up. From inside the scroll region, it does not go beyond the top of the region."""
         top, _ = self._region()
         self.cursor.y = max(self.cursor.y - (count or 1), top if self.cursor.y >= top else 0)
-        self._climb()
+        self._record_climb()
 
     def cursor_down(self, count: int | None = None) -> None:
         """Move the cursor down. From inside the scroll region, it does not go beyond the bottom of the region."""
@@ -287,9 +287,9 @@ class Grid:
         top, bottom = self._region() if self.origin else (0, self.lines - 1)
         self.cursor.x = min(column or 1, self.columns) - 1
         self.cursor.y = min(top + (line or 1) - 1, bottom)
-        self._climb()
+        self._record_climb()
 
-    def _climb(self) -> None:
+    def _record_climb(self) -> None:
         self._climbs += 1
         self.climbs.append((self._climbs, self.rows_begun, self.scrolled + self.cursor.y))
 
@@ -320,7 +320,7 @@ class Grid:
     def save_cursor(self) -> None:
         """Save the cursor with its attributes, character sets and modes. Only the state saved last is kept."""
         cursor = self.cursor
-        self._saved = _Saved(
+        self._saved = _SavedState(
             cursor.x, cursor.y, cursor.attributes, self._charset, tuple(self._charsets), self.origin, self.wraps
         )
 
@@ -335,7 +335,7 @@ class Grid:
         self.cursor.x, self.cursor.y = saved.x, saved.y
         self.cursor.attributes = saved.attributes
         self._restyle()
-        self._climb()
+        self._record_climb()
 
     def cursor_forward(self, count: int = 1) -> None:
         """Move the cursor right, at most to the last column."""
@@ -346,12 +346,12 @@ class Grid:
         column."""
         self.cursor.x = max(min(self.cursor.x, self.columns - 1) - count, 0)
 
-    def cursor_up1(self, count: int = 1) -> None:
+    def cursor_up_to_start(self, count: int = 1) -> None:
         """Move the cursor up by `count` rows, to the beginning of the row."""
         self.cursor_up(count)
         self.cursor.x = 0
 
-    def cursor_down1(self, count: int = 1) -> None:
+    def cursor_down_to_start(self, count: int = 1) -> None:
         """Move the cursor down by `count` rows, to the beginning of the row."""
         self.cursor_down(count)
         self.cursor.x = 0
@@ -387,7 +387,7 @@ class Grid:
     def take_cursor(self, other: Cursor) -> None:
         """Move the cursor to the position of another buffer's cursor."""
         self.cursor.x, self.cursor.y = other.x, other.y
-        self._climb()
+        self._record_climb()
 
     # -- modes and character sets --------------------------------------------------------------------------------------
 
@@ -417,7 +417,7 @@ class Grid:
         """Move everything in the scroll region up by `count` rows."""
         top, bottom = self._region()
         for _ in range(min(count, bottom - top + 1)):
-            self._leave(self.grid.pop(top), top)
+            self._keep_in_history(self.grid.pop(top), top)
             self.grid.insert(bottom, Row(self.columns))
 
     def scroll_down(self, count: int) -> None:
@@ -447,8 +447,8 @@ class Grid:
         """Insert blanks at the cursor, and move the rest of the row right."""
         row, x = self.grid[self.cursor.y], self.cursor.x
         count = min(count or 1, self.columns - x)
-        row.part(x, x)
-        row.part(self.columns - count, self.columns)
+        row.blank_split_characters(x, x)
+        row.blank_split_characters(self.columns - count, self.columns)
         del row.cells[self.columns - count :], row.attributes[self.columns - count :]
         row.cells[x:x] = [" "] * count
         row.attributes[x:x] = [PLAIN] * count
@@ -458,24 +458,24 @@ class Grid:
         """Remove cells at the cursor, and move the rest of the row left."""
         row, x = self.grid[self.cursor.y], self.cursor.x
         count = min(count or 1, self.columns - x)
-        row.part(x, x + count)
+        row.blank_split_characters(x, x + count)
         del row.cells[x : x + count], row.attributes[x : x + count]
         row.put(self.columns - count, " " * count, PLAIN)
 
     def erase_characters(self, count: int | None = None) -> None:
         """Blank cells from the cursor on."""
-        self.grid[self.cursor.y].cut(self.cursor.x, min(self.cursor.x + (count or 1), self.columns))
+        self.grid[self.cursor.y].blank_cells(self.cursor.x, min(self.cursor.x + (count or 1), self.columns))
 
     def erase_in_line(self, how: int = 0) -> None:
         """Blank the row: from the cursor on (`how` 0), up to the cursor (1), or all of it (2)."""
         row, x = self.grid[self.cursor.y], self.cursor.x
         if how == 0:
-            row.cut(x, self.columns)
+            row.blank_cells(x, self.columns)
             row.wrapped = False
         elif how == 1:
-            row.cut(0, min(x + 1, self.columns))
+            row.blank_cells(0, min(x + 1, self.columns))
         elif how == 2:
-            row.cut(0, self.columns)
+            row.blank_cells(0, self.columns)
             row.wrapped = False
 
     def erase_in_display(self, how: int = 0) -> None:

@@ -16,13 +16,13 @@ from beam.pty_adapter.attributes import Attributes
 from beam.pty_adapter.grid import Line, Row
 from beam.pty_adapter.screen import Screen
 
-_WORDS = ("bold", "italics", "underscore", "strikethrough", "reverse", "blink")
-_SGR = dict(zip(_WORDS, ("1", "3", "4", "9", "7", "5"), strict=True))
+_LOOKS = ("bold", "italics", "underscore", "strikethrough", "reverse", "blink")
+_SGR = dict(zip(_LOOKS, ("1", "3", "4", "9", "7", "5"), strict=True))
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-_OBEYED = frozenset(("Cc", "Cs", "Zl", "Zp"))
-_JOINER = "\u200d"  # of emoji; the other format characters turn the direction of text around, or are not seen
-_BRIGHT = 60  # from a colour's number to its bright one's
-_LEVELS = (0, 95, 135, 175, 215, 255)  # of the 6 x 6 x 6 cube of the 256 colours
+_UNSAFE_CATEGORIES = frozenset(("Cc", "Cs", "Zl", "Zp"))
+_JOINER = "\u200d"  # of emoji; other format characters reverse the direction of text, or are invisible
+_BRIGHT_OFFSET = 60  # added to a colour's number for its bright variant
+_CUBE_LEVELS = (0, 95, 135, 175, 215, 255)  # of the 6 x 6 x 6 cube of the 256 colours
 
 
 class Run(Struct, frozen=True, array_like=True):
@@ -89,7 +89,7 @@ class Painter:
 
 
 def _runs(row: Row) -> Runs:
-    looks = zip(row.cells, map(_look, row.attributes), strict=True)
+    looks = zip(row.cells, map(_appearance, row.attributes), strict=True)
     found = [Run("".join(cell for cell, _ in alike), *look) for look, alike in groupby(looks, key=itemgetter(1))]
     while found and not (found[-1].text.strip() or found[-1].ground or found[-1].looks):
         found.pop()
@@ -99,8 +99,8 @@ def _runs(row: Row) -> Runs:
 
 
 @lru_cache(maxsize=512)
-def _look(cell: Attributes) -> tuple[str, str, tuple[str, ...]]:
-    return cell.colour, cell.ground, tuple(word for word in _WORDS if getattr(cell, word))
+def _appearance(cell: Attributes) -> tuple[str, str, tuple[str, ...]]:
+    return cell.colour, cell.ground, tuple(word for word in _LOOKS if getattr(cell, word))
 
 
 # -- for a terminal ----------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def paint(runs: Sequence[Run], *, true_colour: bool = True) -> str:
     """Return the text of the runs with escape sequences for their appearance. After each sequence and its text, the
     appearance is reset."""
     return "".join(
-        f"\x1b[{codes}m{_safe(run.text)}\x1b[m" if (codes := _codes(run, true_colour)) else _safe(run.text)
+        f"\x1b[{codes}m{_safe_text(run.text)}\x1b[m" if (codes := _codes(run, true_colour)) else _safe_text(run.text)
         for run in runs
     )
 
@@ -147,7 +147,7 @@ def repaint(picture: Picture) -> str:
     return f"\x1b[H\x1b[2J{''.join(rows)}\x1b[{picture.row + 1};{picture.column + 1}H{shown}"
 
 
-def _safe(text: str) -> str:
+def _safe_text(text: str) -> str:
     """Return the text without control characters. Every kind of blank becomes a space."""
     return text if text.isascii() and text.isprintable() else "".join(map(_safe_character, text))
 
@@ -158,7 +158,7 @@ def _safe_character(char: str) -> str:
         return " " * max(0, wcwidth(char))
     if kind == "Cf":
         return char if char == _JOINER else ""
-    return "\ufffd" if kind in _OBEYED else char
+    return "\ufffd" if kind in _UNSAFE_CATEGORIES else char
 
 
 def _codes(run: Run, true_colour: bool) -> str:
@@ -166,17 +166,17 @@ def _codes(run: Run, true_colour: bool) -> str:
     for colour, base in ((run.colour, 30), (run.ground, 40)):
         if colour.startswith("#"):
             red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-            kind = f"2;{red};{green};{blue}" if true_colour else f"5;{_of_256(red, green, blue)}"
+            kind = f"2;{red};{green};{blue}" if true_colour else f"5;{_nearest_of_256(red, green, blue)}"
             codes.append(f"{base + 8};{kind}")
         elif colour:
             bright, _, name = colour.rpartition(" ")
-            codes.append(str(base + _COLOURS.index(name) + (_BRIGHT if bright else 0)))
+            codes.append(str(base + _COLOURS.index(name) + (_BRIGHT_OFFSET if bright else 0)))
     return ";".join(codes)
 
 
-def _of_256(*parts: int) -> int:
+def _nearest_of_256(*parts: int) -> int:
     """Return the number of the nearest colour in the 6 x 6 x 6 cube of the 256 colours."""
     number = 16
     for part, weight in zip(parts, (36, 6, 1), strict=True):
-        number += weight * min(range(6), key=lambda level: abs(_LEVELS[level] - part))
+        number += weight * min(range(6), key=lambda level: abs(_CUBE_LEVELS[level] - part))
     return number

@@ -14,10 +14,10 @@ from msgspec import Struct, structs
 from wcwidth import wcwidth
 
 from beam.model.screen_profile import Dialog, Profile
-from beam.pty_adapter.block import Block, lowest, pattern
+from beam.pty_adapter.block import Block, lowest_dialog, pattern
 from beam.pty_adapter.screen import View
 
-_LOWEST = 3
+_LOWEST_ROWS = 3
 _SIGN = re.compile(r"^[^\w\s\[({\"'`]\s+")  # a bullet or a cross
 _QUESTION = re.compile(
     r"^\W*[❯›>●▶→*]\s*(?:1[.)]\s|yes\b)|[(\[]\s*y(?:es)?\s*/\s*n(?:o)?\b|press (?:enter|any key|return) to",
@@ -52,10 +52,10 @@ class Reading(Struct, frozen=True):
 
 def read(profile: Profile, view: View) -> Reading:
     """Return the reading of this screen by means of the profile."""
-    place = _at_cursor(profile, view) if profile.at_cursor else _composer(profile, view)
+    place = _prompt_at_cursor(profile, view) if profile.at_cursor else _composer(profile, view)
     block = _dialog(profile, view, place[0] if place is not None else None)
     if place is None:
-        question = bool(_QUESTION.search(_tail(view)))
+        question = bool(_QUESTION.search(_last_rows(view)))
         more = bool(profile.more and pattern(profile.more).search(_row(view, view.row)))
         busy = not profile.at_cursor and _matches(profile.busy_rows, view.rows)
         return Reading(busy=busy, block=block, question=question, more=more)
@@ -67,7 +67,7 @@ def read(profile: Profile, view: View) -> Reading:
     waits = bool(profile.waits_rows) and _matches(profile.waits_rows, (view.rows[n] for n in lowest_rows(view, row)))
     return Reading(
         prompt=view.scrolled + row,
-        typed=squeezed(typed),
+        typed=without_white_space(typed),
         busy=waits or _matches(profile.busy_rows, near),
         block=block,
         question=bool(_QUESTION.search("\n".join(below))),
@@ -87,16 +87,16 @@ def zone_start(profile: Profile, view: View, prompt: int) -> int:
 def lowest_rows(view: View, prompt: int) -> list[int]:
     """Return the lowest three non-blank rows above the prompt. They show the latest output, even if blank rows separate
     them from the prompt."""
-    return list(islice((row for row in range(prompt - 1, -1, -1) if view.rows[row].strip()), _LOWEST))
+    return list(islice((row for row in range(prompt - 1, -1, -1) if view.rows[row].strip()), _LOWEST_ROWS))
 
 
 def _dialog(profile: Profile, view: View, composer: int | None) -> Block | None:
     if not profile.dialogs or (profile.at_cursor and profile.bracketed and not view.takes_pastes):
         return None  # its line editor reads no answer now
-    return lowest(profile.dialogs, view.rows, view.scrolled, composer)
+    return lowest_dialog(profile.dialogs, view.rows, view.scrolled, composer)
 
 
-def learned(profile: Profile, view: View) -> Profile | None:
+def learn_prompt(profile: Profile, view: View) -> Profile | None:
     """Return the profile with a prompt learned from the text before the cursor; None if that text can't be used as a
     prompt."""
     before = _row(view, view.row)[: view.column]
@@ -112,37 +112,41 @@ def has_prompt_at(profile: Profile, view: View, line: int, column: int) -> bool:
     if not profile.prompt or not 0 <= row <= view.row < len(view.rows) or view.last_row > view.row:
         return False
     text = view.rows[row]
-    rest = text[len(_until(text, column)) :] + "".join(view.rows[row + 1 : view.row + 1])
+    rest = text[len(_text_before_column(text, column)) :] + "".join(view.rows[row + 1 : view.row + 1])
     found = pattern(profile.prompt).search(rest)
-    return found is not None and not squeezed(found[1] or "")
+    return found is not None and not without_white_space(found[1] or "")
 
 
-def echoes(profile: Profile, view: View, text: str) -> int:
+def count_echoes(profile: Profile, view: View, text: str) -> int:
     """Return the number of rows above the prompt that echo this text (its first line, as far as it fits into the
     row)."""
     place = None if profile.at_cursor else _composer(profile, view)
     if place is None or not profile.echo_rows:
         return 0
-    wanted = squeezed(text)
-    return sum(bool(is_echo(profile, row, wanted)) for row in view.rows[: place[0]])
+    wanted = without_white_space(text)
+    return sum(bool(echoed_text(profile, row, wanted)) for row in view.rows[: place[0]])
 
 
-def shows(profile: Profile, view: View, reading: Reading, text: str) -> bool:
+def shows_text(profile: Profile, view: View, reading: Reading, text: str) -> bool:
     """Return whether this text is in the composer. Its beginning or its end must be visible, or the placeholder of a
     long paste."""
-    wanted = squeezed(text)
+    wanted = without_white_space(text)
     if profile.pasted and pattern(profile.pasted).search(reading.typed):
         return True
     if profile.at_cursor:
         before = "".join(view.rows[: view.row])
-        last = squeezed(text.rstrip().rsplit("\n", 1)[-1])[-60:]  # a line editor shows no more of a long text
-        return any(squeezed(before + row).endswith(last) for row in (_row(view, view.row), _until_cursor(view)))
+        last_line = without_white_space(text.rstrip().rsplit("\n", 1)[-1])
+        last = last_line[-60:]  # a line editor shows no more of a long text
+        return any(
+            without_white_space(before + row).endswith(last)
+            for row in (_row(view, view.row), _text_before_cursor(view))
+        )
     if not profile.prompt:
-        return wanted[-60:] in squeezed("".join(view.rows))
+        return wanted[-60:] in without_white_space("".join(view.rows))
     return bool(reading.typed) and (wanted.startswith(reading.typed[:40]) or wanted.endswith(reading.typed[-40:]))
 
 
-def squeezed(text: str) -> str:
+def without_white_space(text: str) -> str:
     """Return the text without white space and zero-width spaces.
 
     Texts are compared in this form, because a terminal breaks and pads lines, and some composers end the text with a
@@ -151,7 +155,7 @@ def squeezed(text: str) -> str:
     return "".join(text.split()).replace("\u200b", "")
 
 
-def unframed(profile: Profile, text: str) -> str:
+def without_frame(profile: Profile, text: str) -> str:
     """Return the text without the frame that the agent draws around it."""
     return pattern(profile.frame).sub("", text) if profile.frame else text
 
@@ -189,20 +193,20 @@ def answer_rows(profile: Profile, view: View, text: str) -> tuple[str, ...]:
     end = len(view.rows) if place is None else place[0]
     if profile.echo_rows:
         for row in range(end - 1, -1, -1):
-            if is_echo(profile, view.rows[row], squeezed(text)):
+            if echoed_text(profile, view.rows[row], without_white_space(text)):
                 return view.rows[row + 1 : end]
     return view.rows[:end]
 
 
-def is_echo(profile: Profile, row: str, wanted: str) -> str:
+def echoed_text(profile: Profile, row: str, wanted: str) -> str:
     """Return the text of a prompt that the row echoes, without white space; "" if the row is no echo of `wanted`, which
     has no white space either."""
     found = pattern(profile.echo_rows).search(row)
-    shown = squeezed(found[1] or "") if found else ""
+    shown = without_white_space(found[1] or "") if found else ""
     return shown if wanted.startswith(shown) or shown.startswith(wanted) else ""
 
 
-def _at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
+def _prompt_at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
     """Return the row of the prompt, the row after its end, and the typed text, for a prompt that ends at the cursor at
     the end of the screen; None if there is no such prompt."""
     if view.last_row > view.row or not profile.prompt or (profile.bracketed and not view.takes_pastes):
@@ -236,7 +240,7 @@ def _composer(profile: Profile, view: View) -> tuple[int, int, str] | None:
             while end < len(view.rows) and view.rows[end].strip():
                 typed.append(view.rows[end])
                 end += 1
-        return row, end, unframed(profile, "\n".join(typed)).strip()
+        return row, end, without_frame(profile, "\n".join(typed)).strip()
     return None
 
 
@@ -249,12 +253,12 @@ def _row(view: View, row: int) -> str:
     return view.rows[row] if 0 <= row < len(view.rows) else ""
 
 
-def _until_cursor(view: View) -> str:
+def _text_before_cursor(view: View) -> str:
     """Return the text of the cursor's row before the cursor."""
-    return _until(_row(view, view.row), view.column)
+    return _text_before_column(_row(view, view.row), view.column)
 
 
-def _until(row: str, column: int) -> str:
+def _text_before_column(row: str, column: int) -> str:
     """Return the text of the row before the column, which counts cells, not characters."""
     cells = 0
     for index, char in enumerate(row):
@@ -264,7 +268,7 @@ def _until(row: str, column: int) -> str:
     return row
 
 
-def asks_besides(profile: Profile, view: View, answered: Block) -> bool:
+def asks_something_else(profile: Profile, view: View, answered: Block) -> bool:
     """Return whether the screen asks something apart from this answered dialog. Rows of the dialog that are still in
     their old place are ignored, with any text typed after them."""
     rows = list(view.rows)
@@ -281,6 +285,6 @@ def question_row(view: View) -> int:
     return view.last_row if found is None else found
 
 
-def _tail(view: View) -> str:
+def _last_rows(view: View) -> str:
     last = view.last_row
     return "\n".join(view.rows[max(0, last - 15) : last + 1])

@@ -16,10 +16,10 @@ from msgspec import Struct, structs
 from beam.agents import registry
 from beam.agents.base import HasTerminal
 from beam.base.errors import UnsupportedError
-from beam.model.screen_profile import GENERIC, Profile
+from beam.model.screen_profile import GENERIC_PROFILE, Profile
 from beam.pty_adapter import cast
 from beam.pty_adapter.cast import Cast, Moment, NoCastError
-from beam.pty_adapter.explain import Because, because, is_unknown
+from beam.pty_adapter.explain import DecidingRow, deciding_rows, is_unknown_screen
 from beam.pty_adapter.screen import Screen, Signal, View
 from beam.pty_adapter.turn_end import STRANGE_S, State, TurnEnd
 
@@ -30,7 +30,7 @@ _PASTE = re.compile(r"\x1b\[20[01]~")
 _TITLES = (0, 1, 2)
 
 
-class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Observation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One observation at `t` seconds: a new `state` with its evidence (`via`, `reason`), a `dialog` on the screen, a
     `signal` (the number of an OSC sequence) with its `text`, a new `title`, a `mark` of the recording, or a pressed
     `key` (Enter). If explanations were requested, `because` are the rows that decided, and `unknown` are the rows of a
@@ -46,7 +46,7 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str | None = None
     mark: str | None = None
     key: str | None = None
-    because: tuple[Because, ...] = ()
+    because: tuple[DecidingRow, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
@@ -59,14 +59,14 @@ def read(
     `enters` are the times (seconds) at which Enter was pressed, for a recording that does not contain them. Raises
     NoCastError.
     """
-    recording = cast.read(data) if timeline is None and data[:1] == b"{" else _raw(data, timeline, columns, rows)
+    recording = cast.read(data) if timeline is None and data[:1] == b"{" else _read_raw(data, timeline, columns, rows)
     if not enters:
         return recording
     moments = [*recording.moments, *(Moment(seconds, "i", "\r") for seconds in enters)]
     return structs.replace(recording, moments=tuple(sorted(moments, key=lambda moment: moment.seconds)))
 
 
-def _raw(data: bytes, timeline: bytes | None, columns: int, rows: int) -> Cast:
+def _read_raw(data: bytes, timeline: bytes | None, columns: int, rows: int) -> Cast:
     moments, at, now = [], 0, 0.0
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for number, line in enumerate((timeline or b"").splitlines(), 1):
@@ -85,7 +85,7 @@ def _raw(data: bytes, timeline: bytes | None, columns: int, rows: int) -> Cast:
     return Cast(columns=columns, rows=rows, title="", moments=tuple(moments))
 
 
-def replay(recording: Cast, profile: Profile, *, explain: bool = False) -> Iterator[Noted]:
+def replay(recording: Cast, profile: Profile, *, explain: bool = False) -> Iterator[Observation]:
     """Yield the observations of the state machine in order. With `explain`, the observations contain the rows that
     decided."""
     return _Replay(recording, profile, explain=explain).run()
@@ -97,7 +97,7 @@ def profile_of(adapter: str | None) -> Profile:
     Raises NotFoundError for an unknown adapter, UnsupportedError for an adapter without a screen profile.
     """
     if adapter is None:
-        return GENERIC
+        return GENERIC_PROFILE
     found = registry.adapter(adapter)
     if not isinstance(found, HasTerminal):
         raise UnsupportedError(f"{adapter} has no terminal face", "beam agent list --all", subject=adapter)
@@ -121,8 +121,8 @@ class _Replay:
         self.dialog: str | None = None
         self.last = _last_enters(recording, profile)
 
-    def run(self) -> Iterator[Noted]:
-        yield Noted(t=0.0, state=self.state[0])
+    def run(self) -> Iterator[Observation]:
+        yield Observation(t=0.0, state=self.state[0])
         now, number = 0.0, 0
         moments = self.recording.moments
         until = (moments[-1].seconds if moments else 0.0) + AFTER_S
@@ -133,18 +133,18 @@ class _Replay:
             yield from self._look(now)
             now = round(now + TICK_S, 3)
 
-    def _moment(self, number: int, moment: Moment) -> Iterator[Noted]:
+    def _moment(self, number: int, moment: Moment) -> Iterator[Observation]:
         if moment.kind == "o":
             self.screen.feed(moment.text.encode("utf-8", "replace"))
         elif moment.kind == "m":
-            yield Noted(t=moment.seconds, mark=moment.text)
+            yield Observation(t=moment.seconds, mark=moment.text)
         elif moment.text == self.profile.submit:
             yield from self._enter(number, moment.seconds)
         elif self.end.state is State.READY and not self.is_sending:
             self._begin(number)
 
-    def _enter(self, number: int, now: float) -> Iterator[Noted]:
-        yield Noted(t=now, key="enter")
+    def _enter(self, number: int, now: float) -> Iterator[Observation]:
+        yield Observation(t=now, key="enter")
         if self.end.state is State.STARTING:  # whoever recorded it did not wait
             self.end.state = State.READY
         if self.end.state is State.READY and not self.is_sending:
@@ -160,48 +160,48 @@ class _Replay:
         following = (moments[at] for at in range(number, len(moments)))
         typed = (moment for moment in following if moment.kind == "i")
         text = "".join(moment.text for moment in takewhile(lambda each: each.text != self.profile.submit, typed))
-        self.end.sending(_PASTE.sub("", text))
+        self.end.begin_message(_PASTE.sub("", text))
         self.is_sending = True
 
-    def _look(self, now: float) -> Iterator[Noted]:
+    def _look(self, now: float) -> Iterator[Observation]:
         signals = self.screen.take_signals()
         for signal in signals:
-            yield _noted(signal, now)
-        if not self.screen.drawing:
+            yield _observe_signal(signal, now)
+        if not self.screen.is_drawing:
             self.framed = now
         if self.fed != self.screen.bytes:
             before, self.view, self.fed = self.view, self.screen.view(), self.screen.bytes
             self.changed = now if before.rows != self.view.rows else self.changed
-        self.end.hear(signals, now)
+        self.end.record_signals(signals, now)
         self.end.look(self.view, now, whole=now - self.framed < TICK_S or now - self.framed > FRAME_S)
         dialog = self.end.reading.dialog.name if self.end.reading.dialog is not None else None
         if dialog != self.dialog:
             self.dialog = dialog
             if dialog is not None:
-                yield Noted(t=now, dialog=dialog, because=self._because())
+                yield Observation(t=now, dialog=dialog, because=self._deciding_rows())
         if (
             self.explain
             and now - self.changed >= STRANGE_S
-            and is_unknown(self.end.profile, self.view, self.end.reading)
+            and is_unknown_screen(self.end.profile, self.view, self.end.reading)
         ):
             yield from self._unknown(now)
         yield from self._state(now)
 
-    def _because(self) -> tuple[Because, ...]:
-        return because(self.end.profile, self.view, self.end.reading) if self.explain else ()
+    def _deciding_rows(self) -> tuple[DecidingRow, ...]:
+        return deciding_rows(self.end.profile, self.view, self.end.reading) if self.explain else ()
 
-    def _unknown(self, now: float) -> Iterator[Noted]:
+    def _unknown(self, now: float) -> Iterator[Observation]:
         """Yield an observation of a screen that matches nothing in the profile, once for each such screen."""
         if self.unknown != self.view.text:
             self.unknown = self.view.text
             rows = tuple(row for row in self.view.rows if row.strip())
-            yield Noted(t=now, unknown=rows, because=self._because())
+            yield Observation(t=now, unknown=rows, because=self._deciding_rows())
 
-    def _state(self, now: float) -> Iterator[Noted]:
+    def _state(self, now: float) -> Iterator[Observation]:
         if (self.end.state, self.end.via) != self.state:
             self.state = (self.end.state, self.end.via)
             why = self.end.via or None, self.end.reason or None
-            yield Noted(t=now, state=self.end.state, via=why[0], reason=why[1], because=self._because())
+            yield Observation(t=now, state=self.end.state, via=why[0], reason=why[1], because=self._deciding_rows())
 
 
 def _last_enters(recording: Cast, profile: Profile) -> set[int]:
@@ -220,7 +220,7 @@ def _last_enters(recording: Cast, profile: Profile) -> set[int]:
     return found
 
 
-def _noted(signal: Signal, now: float) -> Noted:
+def _observe_signal(signal: Signal, now: float) -> Observation:
     if signal.number in _TITLES:
-        return Noted(t=now, title=signal.text)
-    return Noted(t=now, signal=signal.number, text=signal.text)
+        return Observation(t=now, title=signal.text)
+    return Observation(t=now, signal=signal.number, text=signal.text)

@@ -16,11 +16,11 @@ from beam.pty_adapter.grid import Climb, Grid, Line, Row
 from beam.pty_adapter.tokenizer import Sequence, Tokenizer, controls, read
 
 SCROLLBACK = 10_000  # lines
-_ACTIONS = 2048  # sequences whose meaning is kept at hand
-_REPLY_BYTES = 16 * 1024  # unread answers: more are not given
-_SIGNALS = 1000
+_CACHED_ACTIONS = 2048  # sequences whose meaning is kept at hand
+_REPLY_BYTES = 16 * 1024  # of unread answers; further answers are dropped
+_KEPT_SIGNALS = 1000
 _TITLE_CHARACTERS = 1000
-_MOST = 9999
+_LARGEST_PARAMETER = 9999
 _HALF, _FULL = ("0000", "cccc"), ("5555", "ffff")
 _PALETTE = ["/".join(tone[n >> bit & 1] for bit in range(3)) for tone in (_HALF, _FULL) for n in range(8)]  # as xterm's
 
@@ -100,7 +100,7 @@ class Screen:
         return 2004 in self.modes
 
     @property
-    def drawing(self) -> bool:
+    def is_drawing(self) -> bool:
         """Return whether the agent is in the middle of drawing a frame (mode 2026, synchronized output)."""
         return 2026 in self.modes
 
@@ -173,7 +173,7 @@ class Screen:
             else:
                 self._resolve(token)()
 
-    def obey(self, token: str) -> None:
+    def execute_token(self, token: str) -> None:
         """Carry out one unit of output from the tokenizer. For many units, `feed` is faster."""
         if token >= " " and not "\x7f" <= token <= "\x9f\uffff":
             self._grid.draw(token)
@@ -184,20 +184,20 @@ class Screen:
     def _resolve(self, token: str) -> Action:
         """Return the action for this unit of output. Actions that are cheap to keep and common are cached."""
         if len(token) == 1:
-            action = _CONTROLS.get(token, _nothing)(self)
+            action = _CONTROLS.get(token, _ignore_control)(self)
         else:
             sequence = read(token)
             if sequence.kind not in ("[", ""):
-                return partial(self._string, sequence)
+                return partial(self._control_string, sequence)
             action = self._sequence(sequence)
             if sequence.kind and (inside := controls(token)):
-                return partial(self._after_controls, inside, action)
-        if len(self._actions) > _ACTIONS:
+                return partial(self._run_controls_first, inside, action)
+        if len(self._actions) > _CACHED_ACTIONS:
             self._actions.clear()
         self._actions[token] = action
         return action
 
-    def _after_controls(self, inside: str, action: Action) -> None:
+    def _run_controls_first(self, inside: str, action: Action) -> None:
         for control in inside:
             self._resolve(control)()
         action()
@@ -209,13 +209,13 @@ class Screen:
                 return _ESCAPES[name](self)
             if sequence.middle in ("(", ")"):
                 return partial(self._charset, sequence.final, sequence.middle)
-            return _ignored
+            return _do_nothing
         name = sequence.prefix + sequence.middle + sequence.final
         if name == "m":
             return partial(self._grid.style, sequence.parameters)
         handler = _CSI.get(name)
         if handler is None:
-            return _ignored
+            return _do_nothing
         return handler(self, _numbers(sequence.parameters))
 
     def _charset(self, code: str, which: str) -> None:
@@ -269,17 +269,17 @@ class Screen:
         cursor = self._main.cursor
         self._alternate.reset()
         self._alternate.cursor.x, self._alternate.cursor.y = min(cursor.x, self.columns - 1), cursor.y
-        self._swap(self._alternate)
+        self._switch_grid(self._alternate)
 
     def _to_main(self, *, restore: bool) -> None:
         if self._grid is self._alternate:
-            self._swap(self._main)
+            self._switch_grid(self._main)
             if restore:
                 self._main.restore_cursor()
             else:
                 self._main.take_cursor(self._alternate.cursor)
 
-    def _swap(self, grid: Grid) -> None:
+    def _switch_grid(self, grid: Grid) -> None:
         self._grid = grid
         self._actions.clear()
 
@@ -302,7 +302,7 @@ class Screen:
 
     # -- signals and queries -------------------------------------------------------------------------------------------
 
-    def _string(self, sequence: Sequence) -> None:
+    def _control_string(self, sequence: Sequence) -> None:
         if sequence.kind == "P":
             body = sequence.parameters
             if body.startswith("+q"):
@@ -323,7 +323,7 @@ class Screen:
             self.reply(f"\x1b]{number};rgb:{colour}\x1b\\")
         elif number == 4 and (asked := text.removesuffix(";?")) != text and asked.isascii() and asked.isdigit():
             self.reply(f"\x1b]4;{asked[:3]};rgb:{_PALETTE[int(asked[:3]) % 16]}\x1b\\")
-        elif len(self._signals) < _SIGNALS:
+        elif len(self._signals) < _KEPT_SIGNALS:
             cursor = self._grid.cursor
             line = self._main.scrolled + cursor.y
             self._signals.append(Signal(number, text[:_TITLE_CHARACTERS], line, cursor.x))
@@ -361,32 +361,32 @@ class Screen:
 def _numbers(parameters: str) -> list[int]:
     """Return the parameters of a CSI sequence as numbers. A missing parameter is 0."""
     return [
-        min(int(part), _MOST) if part.isascii() and part.isdigit() else 0
+        min(int(part), _LARGEST_PARAMETER) if part.isascii() and part.isdigit() else 0
         for part in parameters.replace(":", ";").split(";")
     ]
 
 
-def _ignored() -> None:
+def _do_nothing() -> None:
     """Do nothing. This is the action of sequences that a terminal may ignore."""
 
 
-def _nothing(screen: Screen) -> Action:
-    return _ignored
+def _ignore_control(screen: Screen) -> Action:
+    return _do_nothing
 
 
 def _grid(name: str) -> Callable[[Screen], Action]:
     return lambda screen: getattr(screen._grid, name)
 
 
-def _counted(name: str) -> Callable[[Screen, list[int]], Action]:
+def _with_count(name: str) -> Callable[[Screen, list[int]], Action]:
     return lambda screen, numbers: partial(getattr(screen._grid, name), numbers[0] or 1)
 
 
-def _chosen(name: str) -> Callable[[Screen, list[int]], Action]:
+def _with_number(name: str) -> Callable[[Screen, list[int]], Action]:
     return lambda screen, numbers: partial(getattr(screen._grid, name), numbers[0])
 
 
-def _placed(name: str) -> Callable[[Screen, list[int]], Action]:
+def _with_two_numbers(name: str) -> Callable[[Screen, list[int]], Action]:
     return lambda screen, numbers: partial(getattr(screen._grid, name), numbers[0], (*numbers, 0)[1])
 
 
@@ -415,36 +415,36 @@ _ESCAPES: dict[str, Callable[[Screen], Action]] = {
     "c": lambda screen: screen.reset,
 }
 _CSI: dict[str, Callable[[Screen, list[int]], Action]] = {
-    "A": _counted("cursor_up"),
-    "B": _counted("cursor_down"),
-    "C": _counted("cursor_forward"),
-    "D": _counted("cursor_back"),
-    "E": _counted("cursor_down1"),
-    "F": _counted("cursor_up1"),
-    "G": _counted("cursor_to_column"),
-    "`": _counted("cursor_to_column"),
-    "a": _counted("cursor_forward"),
-    "d": _counted("cursor_to_line"),
-    "e": _counted("cursor_down"),
-    "H": _placed("cursor_position"),
-    "f": _placed("cursor_position"),
-    "J": _chosen("erase_in_display"),
-    "K": _chosen("erase_in_line"),
-    "L": _counted("insert_lines"),
-    "M": _counted("delete_lines"),
-    "@": _counted("insert_characters"),
-    "P": _counted("delete_characters"),
-    "X": _counted("erase_characters"),
-    "S": _counted("scroll_up"),
-    "T": _counted("scroll_down"),
-    "Z": _counted("tab_back"),
-    "g": _chosen("clear_tab_stop"),
-    "r": _placed("set_margins"),
+    "A": _with_count("cursor_up"),
+    "B": _with_count("cursor_down"),
+    "C": _with_count("cursor_forward"),
+    "D": _with_count("cursor_back"),
+    "E": _with_count("cursor_down_to_start"),
+    "F": _with_count("cursor_up_to_start"),
+    "G": _with_count("cursor_to_column"),
+    "`": _with_count("cursor_to_column"),
+    "a": _with_count("cursor_forward"),
+    "d": _with_count("cursor_to_line"),
+    "e": _with_count("cursor_down"),
+    "H": _with_two_numbers("cursor_position"),
+    "f": _with_two_numbers("cursor_position"),
+    "J": _with_number("erase_in_display"),
+    "K": _with_number("erase_in_line"),
+    "L": _with_count("insert_lines"),
+    "M": _with_count("delete_lines"),
+    "@": _with_count("insert_characters"),
+    "P": _with_count("delete_characters"),
+    "X": _with_count("erase_characters"),
+    "S": _with_count("scroll_up"),
+    "T": _with_count("scroll_down"),
+    "Z": _with_count("tab_back"),
+    "g": _with_number("clear_tab_stop"),
+    "r": _with_two_numbers("set_margins"),
     "b": lambda screen, numbers: partial(screen.repeat, numbers[0] or 1),
     "s": lambda screen, numbers: screen._grid.save_cursor,
     "u": lambda screen, numbers: screen._grid.restore_cursor,
-    "h": lambda screen, numbers: partial(screen.set_insert, True) if 4 in numbers else _ignored,
-    "l": lambda screen, numbers: partial(screen.set_insert, False) if 4 in numbers else _ignored,
+    "h": lambda screen, numbers: partial(screen.set_insert, True) if 4 in numbers else _do_nothing,
+    "l": lambda screen, numbers: partial(screen.set_insert, False) if 4 in numbers else _do_nothing,
     "?h": lambda screen, numbers: partial(screen.set_modes, numbers),
     "?l": lambda screen, numbers: partial(screen.reset_modes, numbers),
     "!p": lambda screen, numbers: screen.soft_reset,

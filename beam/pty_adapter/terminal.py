@@ -15,8 +15,18 @@ from beam.process import spawn
 from beam.process.confinement import Confinement
 from beam.pty_adapter.screen import Screen
 
-ENVIRONMENT = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
-WITHOUT = ("COLORTERM", "LC_ALL", "LINES", "COLUMNS", "TMUX", "STY", "TERM_PROGRAM", "KITTY_WINDOW_ID", "WT_SESSION")
+TERMINAL_VARIABLES = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+REMOVED_VARIABLES = (
+    "COLORTERM",
+    "LC_ALL",
+    "LINES",
+    "COLUMNS",
+    "TMUX",
+    "STY",
+    "TERM_PROGRAM",
+    "KITTY_WINDOW_ID",
+    "WT_SESSION",
+)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WRITTEN_AT_ONCE = 1024
 
@@ -24,7 +34,7 @@ _WRITTEN_AT_ONCE = 1024
 def environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a program on this terminal. Variables that describe the caller's terminal are
     removed."""
-    return {name: value for name, value in env.items() if name not in WITHOUT} | ENVIRONMENT
+    return {name: value for name, value in env.items() if name not in REMOVED_VARIABLES} | TERMINAL_VARIABLES
 
 
 def typable(text: str) -> str:
@@ -57,7 +67,7 @@ class Terminal:
         self.on_data(data)
         self.screen.feed(data)
         if replies := self.screen.take_replies():
-            self._put(replies)
+            self._queue_bytes(replies)
         self._on_output()
 
     async def press(self, keys: str) -> None:
@@ -68,7 +78,7 @@ class Terminal:
 
     async def type(self, data: bytes) -> None:
         """Type the keys of a viewer, without a call of `on_keys`. Return when they are written."""
-        self._put(data)
+        self._queue_bytes(data)
         await self._empty.wait()
 
     async def paste(self, text: str) -> None:
@@ -97,7 +107,7 @@ class Terminal:
         self.child = child
         self._writer = asyncio.get_running_loop().create_task(self._write())
 
-    def _put(self, data: bytes) -> None:
+    def _queue_bytes(self, data: bytes) -> None:
         self._waiting.append(data)
         self._empty.clear()
         self._more.set()

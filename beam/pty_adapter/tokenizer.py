@@ -12,8 +12,8 @@ import re
 
 from msgspec import Struct
 
-KEPT_CHARACTERS = 64 * 1024  # of one control string: a longer one is dropped, none that matters here is
-SKIPPED_CHARACTERS = 16 * 1024 * 1024  # after that many, a string that never ends was none (a picture may take these)
+KEPT_CHARACTERS = 64 * 1024  # of one control string; a longer one is dropped, and none that matters here is longer
+SKIPPED_CHARACTERS = 16 * 1024 * 1024  # a string without an end after so many is given up; a picture may be long
 
 _USUAL_CSI = r"\[[0-?]{0,256}[@-~]"  # half of all units, so it is tried first
 _CSI = r"\[[\x00-\x17\x19\x1c-\x1f0-?]{0,256}[\x00-\x17\x19\x1c-\x1f -/]{0,16}"
@@ -69,13 +69,13 @@ class Tokenizer:
             text, self._held = self._held + text, ""
         done: list[str] = []
         if self._string is not None:
-            text = self._continue(text, done)
+            text = self._continue_string(text, done)
         found: list[str] = _TOKEN.findall(text)
         if found and found[-1][0] == "\x1b":
-            self._keep(found)
+            self._keep_incomplete(found)
         return done + found if done else found
 
-    def _keep(self, found: list[str]) -> None:
+    def _keep_incomplete(self, found: list[str]) -> None:
         """Remove the last unit from `found` and keep it for the next call, if it is incomplete."""
         last = found[-1]
         if not _UNFINISHED.match(last):
@@ -84,37 +84,37 @@ class Tokenizer:
         if last[1:2] and last[1] in "]PX^_":
             if last[-1] == "\x1b":  # its terminator may be cut in two
                 last, self._held = last[:-1], "\x1b"
-            self._open(last)
+            self._open_string(last)
         else:
             self._held = last
 
-    def _open(self, text: str) -> None:
+    def _open_string(self, text: str) -> None:
         self._string, self._pieces, self._length = text[1], [], 0
-        self._add(text)
+        self._add_piece(text)
 
-    def _add(self, piece: str) -> None:
+    def _add_piece(self, piece: str) -> None:
         self._length += len(piece)
         if self._length <= KEPT_CHARACTERS:
             self._pieces.append(piece)
         else:
             self._pieces.clear()
 
-    def _continue(self, text: str, done: list[str]) -> str:
+    def _continue_string(self, text: str, done: list[str]) -> str:
         """Continue a control string with this text. If the string ends in it, add the string to `done`. Return the text
         after its end."""
         assert self._string is not None
         end = _STRING_END[self._string].search(text)
         if end is None:
-            self._add(text)
+            self._add_piece(text)
             if self._length > SKIPPED_CHARACTERS:
                 self._string = None
             return ""
         at = end.start()
         if text[at] == "\x1b" and at + 1 == len(text):
-            self._add(text[:at])
+            self._add_piece(text[:at])
             self._held = "\x1b"
             return ""
-        self._add(text[:at])
+        self._add_piece(text[:at])
         after = at if text[at] in "\x18\x1a\x1b" else at + 1
         if text.startswith("\x1b\\", at):
             after = at + 2

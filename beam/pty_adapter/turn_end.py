@@ -34,7 +34,7 @@ from msgspec import structs
 from beam.model.screen_profile import Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.block import Block, pattern
-from beam.pty_adapter.explain import is_unknown
+from beam.pty_adapter.explain import is_unknown_screen
 from beam.pty_adapter.profile import Reading
 from beam.pty_adapter.screen import Signal, View
 
@@ -47,8 +47,8 @@ REDRAW_S = 60.0  # the same, while the composer is not on the screen: the agent 
 BARE_S = 5.0  # a prompt that comes back without an answer
 UNKNOWN_S = 3.0
 STRANGE_S = 4.5
-PATIENCE_S = 3.0  # longer, where a transcript should have said it first
-WAITS_S = 30.0  # longer, where a transcript says that work in the background is waited for
+PATIENCE_S = 3.0  # added, if a transcript should report the end first
+WAITS_S = 30.0  # added, if a transcript says that the agent waits for work in the background
 
 
 class State(StrEnum):
@@ -64,19 +64,20 @@ class State(StrEnum):
     STALLED = "stalled"
 
 
-_ENDS = frozenset({State.DONE, State.ERROR, State.EXITED, State.STALLED})
-_ALWAYS = frozenset({State.WAITING, State.EXITED, State.STALLED})
-MOVES: dict[State, frozenset[State]] = {
-    State.STARTING: _ALWAYS | {State.READY},
-    State.READY: _ALWAYS | {State.SENT, State.STARTING},
-    State.SENT: _ALWAYS | {State.ACCEPTED, State.BUSY},
-    State.ACCEPTED: _ALWAYS | {State.BUSY, State.DONE, State.ERROR},
-    State.BUSY: _ALWAYS | {State.DONE, State.ERROR},
-    State.WAITING: _ALWAYS | {State.STARTING, State.BUSY, State.DONE, State.ERROR},  # a transcript may know better
-    **{state: frozenset() for state in _ENDS},
+_FINAL_STATES = frozenset({State.DONE, State.ERROR, State.EXITED, State.STALLED})
+_ALWAYS_POSSIBLE = frozenset({State.WAITING, State.EXITED, State.STALLED})
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.STARTING: _ALWAYS_POSSIBLE | {State.READY},
+    State.READY: _ALWAYS_POSSIBLE | {State.SENT, State.STARTING},
+    State.SENT: _ALWAYS_POSSIBLE | {State.ACCEPTED, State.BUSY},
+    State.ACCEPTED: _ALWAYS_POSSIBLE | {State.BUSY, State.DONE, State.ERROR},
+    State.BUSY: _ALWAYS_POSSIBLE | {State.DONE, State.ERROR},
+    State.WAITING: _ALWAYS_POSSIBLE
+    | {State.STARTING, State.BUSY, State.DONE, State.ERROR},  # a transcript may know better
+    **{state: frozenset() for state in _FINAL_STATES},
 }
-_MARK = 133  # the number of the escape sequence that marks a prompt
-STRUCTURED = ("history", "osc7501", "osc133")
+_PROMPT_MARK_OSC = 133  # the number of the escape sequence that marks a prompt
+STRUCTURED_EVIDENCE = ("history", "osc7501", "osc133")
 
 
 class IllegalMoveError(Exception):
@@ -101,7 +102,7 @@ class TurnEnd:
         self.via = ""  # what decided the state
         self.reading = Reading()
         self.reason = ""
-        self.marks_prompt = marks_prompt or _MARK in profile.signals
+        self.marks_prompt = marks_prompt or _PROMPT_MARK_OSC in profile.signals
         self._patience = PATIENCE_S if has_history else 0.0
         self._waits = 0.0  # seconds
         self._loaded = not (resumes and profile.resumed_rows)
@@ -132,15 +133,15 @@ class TurnEnd:
     @property
     def ended(self) -> bool:
         """Return whether the state is final."""
-        return self.state in _ENDS
+        return self.state in _FINAL_STATES
 
     @property
-    def structured(self) -> bool:
+    def is_structured(self) -> bool:
         """Return whether the evidence for the state is a report of the agent itself, and not a screen or a report that
         a command could have printed."""
-        if self.via == f"osc{_MARK}":
-            return _MARK in self.profile.signals and self._at_prompt[0]
-        return self.via in STRUCTURED
+        if self.via == f"osc{_PROMPT_MARK_OSC}":
+            return _PROMPT_MARK_OSC in self.profile.signals and self._at_prompt[0]
+        return self.via in STRUCTURED_EVIDENCE
 
     @property
     def position(self) -> int:
@@ -149,7 +150,7 @@ class TurnEnd:
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
-    def sending(self, text: str, *, command: bool = False) -> None:
+    def begin_message(self, text: str, *, command: bool = False) -> None:
         """Begin a message: its text will be typed from now on.
 
         A `command` is carried out by the agent's screen itself, and no transcript reports it. Raises IllegalMoveError
@@ -158,14 +159,14 @@ class TurnEnd:
         if self.state is not State.READY:
             raise IllegalMoveError(f"nothing is typed while the agent is {self.state}")
         if not self.profile.prompt:
-            known = profiles.learned(self.profile, self._view)
+            known = profiles.learn_prompt(self.profile, self._view)
             self._learned = known is not None
             self._by_lines = not self._keys  # the system edits its lines: it can't draw a prompt while it works
             self.profile = known or self.profile
         self._sending, self._text, self._command = True, text, command
         self._at_prompt = self._keys, self._foreground
         self._patience = 0.0 if command else self._patience
-        self._echoes = profiles.echoes(self.profile, self._view, text)
+        self._echoes = profiles.count_echoes(self.profile, self._view, text)
         self._pastes_ended = self._view.pastes_ended
 
     def on_entered(self, now: float, *, last: bool = True) -> None:
@@ -194,7 +195,7 @@ class TurnEnd:
         """Return whether a starting agent's screen has not changed for some time, but shows nothing that the agent's
         profile describes."""
         starts = self.state is State.STARTING and bool(self.profile.prompt) and not self.profile.at_cursor
-        return starts and now - self._changed >= STRANGE_S and is_unknown(self.profile, self._view, self.reading)
+        return starts and now - self._changed >= STRANGE_S and is_unknown_screen(self.profile, self._view, self.reading)
 
     def on_answered(self, now: float, block: Block | None = None) -> None:
         """Record that the open dialog was answered.
@@ -223,15 +224,20 @@ class TurnEnd:
             self._work_evidence.add("history")
             self._accept(now, "history")
 
-    def hear(self, signals: Iterable[Signal], now: float) -> None:
+    def record_signals(self, signals: Iterable[Signal], now: float) -> None:
         """Record signals of the agent to the terminal."""
         for signal in signals:
-            state_name = _meaning(signal)
+            state_name = _reported_state(signal)
             if state_name == "" or self.ended:
                 continue
-            if signal.number == _MARK and state_name == "done" and self._sent_at is None and not self._sending:
+            if (
+                signal.number == _PROMPT_MARK_OSC
+                and state_name == "done"
+                and self._sent_at is None
+                and not self._sending
+            ):
                 self.marks_prompt = True
-            if not self._takes(signal):
+            if not self._is_own_signal(signal):
                 continue
             name = f"osc{signal.number}"
             if state_name == "asking":
@@ -243,7 +249,7 @@ class TurnEnd:
                 self._work_evidence.add(name)
                 self._signal = None
                 self._accept(now, name)
-            elif name in self._work_evidence or signal.number == _MARK:
+            elif name in self._work_evidence or signal.number == _PROMPT_MARK_OSC:
                 self._signal = (signal, now)
 
     def look(
@@ -280,18 +286,18 @@ class TurnEnd:
 
     # -- what follows --------------------------------------------------------------------------------------------------
 
-    def _takes(self, signal: Signal) -> bool:
+    def _is_own_signal(self, signal: Signal) -> bool:
         """Return whether this report to the terminal can be the agent's own."""
         if signal.number in self.profile.signals:
             return True
-        return signal.number == _MARK and self.marks_prompt and self.profile.at_cursor
+        return signal.number == _PROMPT_MARK_OSC and self.marks_prompt and self.profile.at_cursor
 
     def _is_at_mark(self) -> bool:
         """Return whether the cursor is at an empty prompt that begins at the program's last mark.
 
         Such a prompt may follow an answer in the same row.
         """
-        if self._signal is None or not self.profile.at_cursor or self._signal[0].number != _MARK:
+        if self._signal is None or not self.profile.at_cursor or self._signal[0].number != _PROMPT_MARK_OSC:
             return False
         mark = self._signal[0]
         return profiles.has_prompt_at(self.profile, self._view, mark.line, mark.column)
@@ -302,7 +308,7 @@ class TurnEnd:
 
         Only programs that mark their prompt are known to behave so.
         """
-        if self._sent_at is None or not self.profile.at_cursor or _MARK not in self.profile.signals:
+        if self._sent_at is None or not self.profile.at_cursor or _PROMPT_MARK_OSC not in self.profile.signals:
             return False
         read_keys, foreground = self._at_prompt
         is_behind = foreground and self._foreground and self._foreground != foreground
@@ -314,7 +320,7 @@ class TurnEnd:
         Dialogs about trust and access appear only before the first message.
         """
         if reading.question and self._answered is not None:
-            asks = profiles.asks_besides(self.profile, view, self._answered)
+            asks = profiles.asks_something_else(self.profile, view, self._answered)
             reading = structs.replace(reading, question=asks)
         block, spent = reading.block, self._spent
         if spent is not None and not (block and block.line == spent.line and block.found.startswith(spent.found)):
@@ -375,17 +381,17 @@ class TurnEnd:
         If the operating system edits the program's input lines, the prompt is the text before the cursor, and there
         must be one.
         """
-        return bool(self._view.text) and (self._keys or profiles.learned(self.profile, self._view) is not None)
+        return bool(self._view.text) and (self._keys or profiles.learn_prompt(self.profile, self._view) is not None)
 
     def _run(self, now: float, quiet: float, *, whole: bool) -> None:
         reading = self.reading
         assert self._sent_at is not None
         if self._work_evidence:
             self._accept(now, "screen")
-        elif self.state is State.SENT and self._echoed():
+        elif self.state is State.SENT and self._is_echoed():
             self._move(State.ACCEPTED, now, "screen")
         if self.state in (State.ACCEPTED, State.BUSY):
-            if whole and (via := self._over(now)):
+            if whole and (via := self._end_evidence(now)):
                 error = self._error()
                 self.reason = error or ""
                 self._move(State.ERROR if error else State.DONE, now, via)
@@ -408,7 +414,7 @@ class TurnEnd:
             self._composer_missing_at = now
         return now - max(self._sent_at, self._composer_missing_at) > ACCEPT_S or now - self._sent_at > REDRAW_S
 
-    def _over(self, now: float) -> str:
+    def _end_evidence(self, now: float) -> str:
         """Return the evidence that the turn is over; "" if there is none."""
         if self._sending:
             return ""
@@ -433,7 +439,7 @@ class TurnEnd:
             return "screen" if self.position > self._position and (has_worked or self._wrote_below_prompt(now)) else ""
         if "screen" in self._work_evidence:
             return "screen"
-        return "screen" if self._finished_line() else ""
+        return "screen" if self._has_finished_line() else ""
 
     def _wrote_below_prompt(self, now: float) -> bool:
         """Return whether the program left the row of its prompt and wrote only below that row: an answer, and a new
@@ -454,8 +460,8 @@ class TurnEnd:
 
     def _says_working(self) -> bool:
         """Return whether evidence stronger than the screen says that the agent still works."""
-        if self._signal is None and self._work_evidence & set(STRUCTURED) - {"history"}:
-            return self._error() is None  # some forget to say it when they fail
+        if self._signal is None and self._work_evidence & set(STRUCTURED_EVIDENCE) - {"history"}:
+            return self._error() is None  # some agents forget to report the end when they fail
         return self._title_says(self.profile.titles_busy) or self._title_says(self.profile.titles_asking)
 
     def _title_says(self, text: str) -> bool:
@@ -466,16 +472,16 @@ class TurnEnd:
         turns do not count."""
         return profiles.error_in(self.profile, profiles.answer_rows(self.profile, self._view, self._text))
 
-    def _finished_line(self) -> bool:
+    def _has_finished_line(self) -> bool:
         return profiles.has_finished(self.profile, profiles.answer_rows(self.profile, self._view, self._text))
 
-    def _echoed(self) -> bool:
+    def _is_echoed(self) -> bool:
         if self.profile.at_cursor:
             return self.position > self._position
         if self._command and self.reading.prompt is not None and not self.reading.typed:
             self._work_evidence.add("screen")
             return True
-        return not self.reading.typed and profiles.echoes(self.profile, self._view, self._text) > self._echoes
+        return not self.reading.typed and profiles.count_echoes(self.profile, self._view, self._text) > self._echoes
 
     def _accept(self, now: float, via: str) -> None:
         if self.state is State.SENT:
@@ -491,12 +497,12 @@ class TurnEnd:
     def _move(self, state: State, now: float, via: str) -> None:
         if state is self.state:
             return
-        if state not in MOVES[self.state]:
+        if state not in TRANSITIONS[self.state]:
             raise IllegalMoveError(f"no turn goes from {self.state} to {state}")
         self.state, self.via, self._since = state, via, now
 
 
-def _meaning(signal: Signal) -> str:
+def _reported_state(signal: Signal) -> str:
     """Return the state that a signal of the agent reports: working, done or asking; "" if the signal reports no
     state."""
     if signal.number == 7501:
@@ -504,6 +510,6 @@ def _meaning(signal: Signal) -> str:
         return {"working": "working", "done": "done", "idle": "done", "blocked": "asking"}.get(
             words.get("state", ""), ""
         )
-    if signal.number == _MARK:
+    if signal.number == _PROMPT_MARK_OSC:
         return {"A": "done", "C": "working"}.get(signal.text[:1], "")
     return ""

@@ -18,11 +18,11 @@ from beam.pty_adapter.profile import Reading
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
 
-KEYS_S = 5.0  # until it must read key by key
-ECHO_S = 10.0  # a screen that is still starting shows it late
-SETTLE_S = 0.1  # between the echo and Enter: some take a paste with Enter for a line break
+KEYS_S = 5.0  # in which the agent must begin to read key by key
+ECHO_S = 10.0  # a screen that is still starting shows the text late
+SETTLE_S = 0.1  # between the echo and Enter: some agents take an Enter right after a paste for a line break
 PASTED_S = (0.3, 1.0)  # the same after a paste: as long as the echo took, but in these limits
-TAKEN_S = 3.0  # a busy machine takes it late, and another Enter would reach what follows
+TAKEN_S = 3.0  # a busy machine takes the text late, and another Enter would reach whatever follows
 ENTERS = 3
 NEXT_LINE_S = 60.0
 _PIECE = re.compile(r"(?=[\s\S])(?:[^\n]{0,200}\n?){1,2}")
@@ -59,7 +59,7 @@ class Segment:
         self.end: int | None = None
 
 
-def check(profile: Profile, text: str, *, command: bool = False) -> None:
+def check_message(profile: Profile, text: str, *, command: bool = False) -> None:
     """Raise UnsupportedError for a message that the agent would take for a command even with a blank before it. A
     `command` is not checked."""
     if not command and profile.never and pattern(profile.never).match(text):
@@ -70,7 +70,7 @@ def check(profile: Profile, text: str, *, command: bool = False) -> None:
         )
 
 
-async def say(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:
+async def type_message(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:
     """Type the message and send it; return one segment for each Enter.
 
     A `command` (`/context`) is meant for the agent's own screen and is typed as plain keys. Any other text is sent as a
@@ -83,9 +83,9 @@ async def say(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) 
         raise NotTakenError("the agent does not take pastes")
     if profile.bracketed or profile.at_cursor:
         await port.until(port.reads_keys, KEYS_S)
-    if end.ended:  # while it was waited for
+    if end.ended:  # during the wait
         raise NotTakenError("the agent ended before it was given the message")
-    end.sending(text, command=command)
+    end.begin_message(text, command=command)
     profile = end.profile
     plain = command or not port.takes_pastes()
     by_line = profile.by_line or (plain and "\n" in text)
@@ -94,17 +94,17 @@ async def say(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) 
     lines = text.split("\n") if by_line else [text]
     segments: list[Segment] = []
     for number, line in enumerate(lines):
-        if number and not await port.until(lambda: _next_prompt(end, segments[-1]), NEXT_LINE_S):
+        if number and not await port.until(lambda: _is_at_next_prompt(end, segments[-1]), NEXT_LINE_S):
             raise NotTakenError(f"after line {number} there was no prompt for the next one")
-        segments.append(await _line(port, end, line, plain=plain, last=number == len(lines) - 1))
-    if profile.more and await port.until(lambda: end.reading.more and _below(end, segments[-1]), 0.3):
+        segments.append(await _type_line(port, end, line, plain=plain, last=number == len(lines) - 1))
+    if profile.more and await port.until(lambda: end.reading.more and _is_below(end, segments[-1]), 0.3):
         segments[-1].end = end.position
-        segments.append(await _line(port, end, "", plain=True, last=True))
-    await _taken(port, end)
+        segments.append(await _type_line(port, end, "", plain=True, last=True))
+    await _await_taken(port, end)
     return segments
 
 
-async def _line(port: KeyPort, end: TurnEnd, line: str, *, plain: bool, last: bool) -> Segment:
+async def _type_line(port: KeyPort, end: TurnEnd, line: str, *, plain: bool, last: bool) -> Segment:
     profile = end.profile
     if line:
         began = port.now()
@@ -114,7 +114,7 @@ async def _line(port: KeyPort, end: TurnEnd, line: str, *, plain: bool, last: bo
             for piece in _pieces(line, profile):
                 await port.paste(piece)
         seconds = ECHO_S + len(line) / 20_000
-        if not await port.until(lambda: profiles.shows(profile, port.view(), end.reading, line), seconds):
+        if not await port.until(lambda: profiles.shows_text(profile, port.view(), end.reading, line), seconds):
             raise NotTakenError("the agent did not show the text that was typed")
         shortest, longest = PASTED_S
         took = port.now() - began
@@ -132,7 +132,7 @@ def _pieces(text: str, profile: Profile) -> list[str]:
     return _PIECE.findall(text) if rows <= profile.pieced_rows else [text]
 
 
-async def _taken(port: KeyPort, end: TurnEnd) -> None:
+async def _await_taken(port: KeyPort, end: TurnEnd) -> None:
     """Press Enter again while the text is still in the composer, until the agent has taken it or the attempts are used
     up."""
     typed = end.reading.typed
@@ -144,17 +144,17 @@ async def _taken(port: KeyPort, end: TurnEnd) -> None:
         await port.press(end.profile.submit)
 
 
-def _next_prompt(end: TurnEnd, segment: Segment) -> bool:
+def _is_at_next_prompt(end: TurnEnd, segment: Segment) -> bool:
     """Return whether another line can be typed, at a prompt below the last segment. If so, set the end of that
     segment."""
     reading: Reading = end.reading
-    if not (reading.more or (reading.prompt is not None and not reading.typed)) or not _below(end, segment):
+    if not (reading.more or (reading.prompt is not None and not reading.typed)) or not _is_below(end, segment):
         return False
     segment.end = end.position
     return True
 
 
-def _below(end: TurnEnd, segment: Segment) -> bool:
+def _is_below(end: TurnEnd, segment: Segment) -> bool:
     return end.position >= segment.start
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from beam.base.errors import DiskError
 from beam.root.paths import ROOT_DIRS, AgentPaths, RootPaths, disk_error
 
-_PLACE_DIRS = (
+_AGENT_DIRS = (
     *("queue", "queue/tmp", "queue/new", "queue/cur", "queue/dead"),
     *("control", "control/tmp", "control/new", "asks", "journal"),
 )
 
 
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def create(home: RootPaths, paths: AgentPaths | None = None) -> None:
@@ -33,7 +33,7 @@ def create(home: RootPaths, paths: AgentPaths | None = None) -> None:
 
 
 def _make_root(root: Path) -> None:
-    _make_dirs([*reversed(_missing(root.parent)), root])
+    _make_dirs([*reversed(_missing_folders(root.parent)), root])
     ignore = root / ".gitignore"
     try:
         if ignore.exists():
@@ -41,7 +41,7 @@ def _make_root(root: Path) -> None:
     except OSError as error:
         raise disk_error(error, ignore, "read") from error
     try:
-        with os.fdopen(os.open(ignore, _NEW_FILE, 0o600), "wb") as file:
+        with os.fdopen(os.open(ignore, _NEW_FILE_FLAGS, 0o600), "wb") as file:
             file.write(b"*\n")
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -49,7 +49,7 @@ def _make_root(root: Path) -> None:
         raise disk_error(error, ignore, "create") from error
 
 
-def _missing(folder: Path) -> list[Path]:
+def _missing_folders(folder: Path) -> list[Path]:
     """Return the missing folders among this folder and its parents, the innermost first."""
     found = []
     try:
@@ -86,7 +86,7 @@ def _sync(folder: Path) -> None:
         raise disk_error(error, folder, "sync") from error
 
 
-def not_a_directory(path: Path) -> DiskError:
+def not_a_directory_error(path: Path) -> DiskError:
     return DiskError(f"{path} is a file; beam needs a directory there", "move the file away", subject=str(path))
 
 
@@ -101,7 +101,7 @@ def check_paths(home: RootPaths, paths: AgentPaths) -> None:
 
 def _folders(home: RootPaths, paths: AgentPaths) -> list[Path]:
     outer = [paths.dir] if paths.lane is None else [paths.dir.parent.parent, paths.dir.parent, paths.dir]
-    return [*(home.root / name for name in ROOT_DIRS), *outer, *(paths.dir / name for name in _PLACE_DIRS)]
+    return [*(home.root / name for name in ROOT_DIRS), *outer, *(paths.dir / name for name in _AGENT_DIRS)]
 
 
 def _check_directory(folder: Path, cause: OSError | None) -> None:
@@ -114,7 +114,7 @@ def _check_directory(folder: Path, cause: OSError | None) -> None:
             "replace the link by the directory itself",
             subject=str(folder),
         ) from cause
-    raise not_a_directory(folder) from cause
+    raise not_a_directory_error(folder) from cause
 
 
 def lstat(path: Path) -> os.stat_result | None:

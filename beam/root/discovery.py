@@ -23,10 +23,10 @@ from beam.root import directories
 from beam.root.paths import CONFIG_NAME, ROOT_DIRS, AgentPaths, RootPaths
 from beam.root.user_dirs import state_dir, user_home
 
-OLD_NAME = ".beam"  # where earlier versions kept the root: in the project folder
+OLD_ROOT_NAME = ".beam"  # where earlier versions kept the root: in the project folder
 PROJECT_JSON = "project.json"
 _PROJECTS = "projects"
-_NAMED = "roots"  # one small file for each root that was named by --root or BEAM_ROOT
+_NAMED_ROOTS = "roots"  # one small file for each root that was named by --root or BEAM_ROOT
 _NOT_IN_A_SLUG = r"[^a-z0-9_]+"
 _SLUG_LETTERS = 32
 _DIGEST_LETTERS = 16
@@ -55,7 +55,7 @@ class Project(Struct, frozen=True, kw_only=True):
 # -- finding -----------------------------------------------------------------------------------------------------------
 
 
-def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> RootPaths:
+def find_root(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> RootPaths:
     """Return the root for a command that runs in `cwd`; create nothing.
 
     The root is `named` (--root), else `$BEAM_ROOT`, else the root of the project folder around `cwd`. Raises UsageError
@@ -71,28 +71,28 @@ def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> RootPat
         )
         known = read_project(root)
         folder = known.folder if known is not None else project_folder(here, environ)
-        return _plausible(RootPaths(root, folder), environ)
+        return _check_plausible(RootPaths(root, folder), environ)
     folder = project_folder(here, environ)
     return RootPaths(root_of(folder, environ), folder)
 
 
-def at(root: Path, environ: Mapping[str, str]) -> RootPaths:
+def root_at(root: Path, environ: Mapping[str, str]) -> RootPaths:
     """Return the root at that path, with its project folder.
 
-    Raises CorruptError if the root has no project.json that names the folder, and UsageError as `find` does.
+    Raises CorruptError if the root has no project.json that names the folder, and UsageError as `find_root` does.
     """
     project = read_project(root)
     if project is None:
         hint = f"cd to the project folder, then: beam --root {root} status"
         raise CorruptError(f"{root} does not say which folder it belongs to", hint, subject=str(root))
-    return _plausible(RootPaths(root, project.folder), environ)
+    return _check_plausible(RootPaths(root, project.folder), environ)
 
 
 def check_folder(home: RootPaths, environ: Mapping[str, str]) -> None:
     """Raise DiskError if the root's project folder is gone, because its agents would have nowhere to work."""
     if os.path.isdir(home.project):  # noqa: PTH112 - Path.is_dir raises where it may not look
         return
-    named = "" if is_own(home.root, environ) else f"--root {home.root} "
+    named = "" if is_in_state_dir(home.root, environ) else f"--root {home.root} "
     raise DiskError(
         f"the folder {home.project} is gone, to which the root {home.root} belongs",
         f"if it was moved, go to where it is now: beam {named}doctor --adopt; "
@@ -111,7 +111,7 @@ def exposing_folder(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
     """
     root, project = files.real_directory(home.root), files.real_directory(home.project)
     is_inside = root == project or root.startswith(project.rstrip("/") + "/")
-    if is_inside and not (is_own(home.root, environ) and _is_too_wide(home.project, environ)):
+    if is_inside and not (is_in_state_dir(home.root, environ) and _is_too_wide(home.project, environ)):
         return home.project
     return _folder_around(root, environ)
 
@@ -119,7 +119,7 @@ def exposing_folder(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
 def _folder_around(real: str, environ: Mapping[str, str]) -> Path | None:
     """Return the nearest folder above the root at `real` (a real path) that has a beam.yaml or a git work tree; None if
     there is none. `/` and the home directory do not count."""
-    folder = os.path.dirname(real)  # noqa: PTH120 - words, not paths, here and below: asked for every message
+    folder = os.path.dirname(real)  # noqa: PTH120 - strings, not paths, as this runs for every message
     while True:
         if _is_marked(folder) and not _is_too_wide(Path(folder), environ):
             return Path(folder)
@@ -129,7 +129,7 @@ def _folder_around(real: str, environ: Mapping[str, str]) -> Path | None:
         folder = above
 
 
-def _plausible(home: RootPaths, environ: Mapping[str, str]) -> RootPaths:
+def _check_plausible(home: RootPaths, environ: Mapping[str, str]) -> RootPaths:
     """Return the root if its project.json is credible.
 
     Raises UsageError for a root that lies in one project folder and names another, because anybody who may write in the
@@ -205,7 +205,7 @@ def _may_be_a_root(folder: Path) -> bool:
     try:
         names = {name for name in os.listdir(folder) if not name.startswith(".")}  # noqa: PTH208 - names, not paths
     except OSError:
-        return True  # whoever uses it says why it can't
+        return True  # whoever uses the folder reports the error
     return PROJECT_JSON in names or names.issuperset(ROOT_DIRS) or names.issubset(ROOT_DIRS)
 
 
@@ -233,7 +233,7 @@ def read_project(root: Path) -> Project | None:
 
 def project_of(folder: Path) -> Project:
     """Return the content that a project.json for this folder has. Raises DiskError if the folder is gone."""
-    with files.disk("look at", folder):
+    with files.disk_action("look at", folder):
         found = folder.stat()
     name = os.fsencode(folder)
     text = name.decode(errors="backslashreplace")
@@ -252,29 +252,29 @@ def create(home: RootPaths, paths: AgentPaths | None = None) -> None:
     """
     directories.create(home, paths)
     if not (home.root / PROJECT_JSON).exists():
-        belongs_to(home.root, home.project)
+        record_project(home.root, home.project)
 
 
-def belongs_to(root: Path, folder: Path) -> None:
+def record_project(root: Path, folder: Path) -> None:
     """Record in the root that it belongs to this folder from now on."""
     from threading import get_ident
 
-    temporary = root / f".{PROJECT_JSON}.{os.getpid()}-{get_ident()}.tmp"  # several threads may come first
+    temporary = root / f".{PROJECT_JSON}.{os.getpid()}-{get_ident()}.tmp"  # several threads may do this at once
     files.publish(temporary, root / PROJECT_JSON, msgspec.json.encode(project_of(folder)) + b"\n")
 
 
-def remember(home: RootPaths, environ: Mapping[str, str]) -> None:
+def remember_root(home: RootPaths, environ: Mapping[str, str]) -> None:
     """Add a root that was named by --root or BEAM_ROOT to the list of this user's roots.
 
     If the root is in the list already, this only looks for one file.
     """
-    if is_own(home.root, environ):
+    if is_in_state_dir(home.root, environ):
         return
     data = os.fsencode(home.root)
-    listed = state_dir(environ) / _NAMED / sha256(data).hexdigest()[:32]
+    listed = state_dir(environ) / _NAMED_ROOTS / sha256(data).hexdigest()[:32]
     if listed.exists():
         return
-    with contextlib.suppress(DiskError):  # the list is only a help for looking
+    with contextlib.suppress(DiskError):  # the list is only an aid
         files.make_directory(listed.parent)
         files.replace(listed, data + b"\n")
 
@@ -282,17 +282,17 @@ def remember(home: RootPaths, environ: Mapping[str, str]) -> None:
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
-def known(environ: Mapping[str, str]) -> list[RootPaths]:
+def known_roots(environ: Mapping[str, str]) -> list[RootPaths]:
     """Return this user's roots, sorted by path, without damaged ones. A root that was named by --root or BEAM_ROOT and
     is gone is removed from the list on disk."""
     found = {}
     for root in (*_own_roots(environ), *_listed_roots(environ)):
         with contextlib.suppress(DiskError, UsageError):  # a damaged one is reported where it is used
-            found[root] = at(root, environ)
+            found[root] = root_at(root, environ)
     return [found[root] for root in sorted(found)]
 
 
-def same_folder(home: RootPaths, environ: Mapping[str, str]) -> list[RootPaths]:
+def roots_of_same_folder(home: RootPaths, environ: Mapping[str, str]) -> list[RootPaths]:
     """Return the other roots that have the same project folder under another path, because the folder was moved, or is
     mounted twice."""
     try:
@@ -308,7 +308,7 @@ def same_folder(home: RootPaths, environ: Mapping[str, str]) -> list[RootPaths]:
     return found
 
 
-def is_own(root: Path, environ: Mapping[str, str]) -> bool:
+def is_in_state_dir(root: Path, environ: Mapping[str, str]) -> bool:
     """Return whether the root is in the directory in which beam itself puts roots."""
     return root.parent == state_dir(environ) / _PROJECTS
 
@@ -324,7 +324,7 @@ def _own_roots(environ: Mapping[str, str]) -> list[Path]:
 
 def _listed_roots(environ: Mapping[str, str]) -> Iterator[Path]:
     try:
-        with os.scandir(state_dir(environ) / _NAMED) as entries:
+        with os.scandir(state_dir(environ) / _NAMED_ROOTS) as entries:
             paths = [Path(entry.path) for entry in entries if not entry.name.startswith(".")]
     except OSError:
         return

@@ -18,7 +18,7 @@ from beam.base.surrogates import escape_surrogates
 _MOST_BYTES = 4096
 _BRANCHES = "ref: refs/heads/"
 _REF = "ref: "
-_SHOWN = 12  # characters of a commit
+_COMMIT_CHARS = 12  # characters of a commit
 
 
 class GitPlace(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ def git_place(folder: Path) -> GitPlace | None:
     for level in (folder, *folder.parents):
         directory = git_directory(level)
         if directory is not None:
-            return _described(level, directory)
+            return _describe(level, directory)
     return None
 
 
@@ -54,7 +54,7 @@ def git_directory(level: Path) -> Path | None:
     return (level / named.removeprefix("gitdir: ")) if named.startswith("gitdir: ") else None
 
 
-def _described(level: Path, directory: Path) -> GitPlace | None:
+def _describe(level: Path, directory: Path) -> GitPlace | None:
     head = _first_line(directory / "HEAD")
     if not head:
         return None
@@ -64,7 +64,7 @@ def _described(level: Path, directory: Path) -> GitPlace | None:
     repository = directory / common if common else directory
     return GitPlace(
         branch=escape_surrogates(branch or other) if branch or other else None,
-        commit=None if branch or other else escape_surrogates(head[:_SHOWN]),
+        commit=None if branch or other else escape_surrogates(head[:_COMMIT_CHARS]),
         work_tree=escape_surrogates(str(level)),
         repository=escape_surrogates(os.path.realpath(repository)),
     )

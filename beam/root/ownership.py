@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam.base.errors import BeamError, ConfigError, DiskError
-from beam.root.directories import lstat, not_a_directory
-from beam.root.paths import ELSEWHERE, RootPaths
+from beam.root.directories import lstat, not_a_directory_error
+from beam.root.paths import ELSEWHERE_HINT, RootPaths
 
 if TYPE_CHECKING:
     import grp
@@ -56,7 +56,7 @@ def check_owner(home: RootPaths, *, uid: int) -> None:
                 subject=str(home.root),
             )
         if not stat.S_ISDIR(root.st_mode):
-            raise not_a_directory(home.root)
+            raise not_a_directory_error(home.root)
         _check_mine(home.root, root, uid=uid, error=DiskError, private_group_may_write=False)
     file = home.config_file
     config = lstat(file)
@@ -76,7 +76,7 @@ def _check_mine(
     if found.st_uid != uid:
         raise _not_mine(path, found.st_uid, error)
     writers = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if writers == stat.S_IWGRP and private_group_may_write and _is_private_group(found.st_gid, uid):
+    if writers == stat.S_IWGRP and private_group_may_write and _is_private_gid(found.st_gid, uid):
         return
     if writers:
         raise error(f"{path} can be written by other users", f"take that away: chmod go-w {path}", subject=str(path))
@@ -85,22 +85,22 @@ def _check_mine(
 def _not_mine(path: Path, owner: int, error: type[BeamError]) -> BeamError:
     return error(
         f"{path} belongs to another user (uid {owner})",
-        f"take it over with chown if you trust what is in it, or keep beam's state elsewhere: {ELSEWHERE}",
+        f"take it over with chown if you trust what is in it, or keep beam's state elsewhere: {ELSEWHERE_HINT}",
         subject=str(path),
     )
 
 
-def _is_private_group(gid: int, uid: int) -> bool:
+def _is_private_gid(gid: int, uid: int) -> bool:
     import grp
     import pwd
 
     try:
-        return is_private(grp.getgrgid(gid), pwd.getpwuid(uid))
+        return is_private_group(grp.getgrgid(gid), pwd.getpwuid(uid))
     except KeyError:
         return False
 
 
-def is_private(group: grp.struct_group, user: pwd.struct_passwd) -> bool:
+def is_private_group(group: grp.struct_group, user: pwd.struct_passwd) -> bool:
     """Return whether the group is the private group of this ordinary user. Such a user often has the umask 002, which
     makes a new beam.yaml group-writable."""
     is_own = group.gr_gid == user.pw_gid and group.gr_name == user.pw_name
@@ -121,7 +121,7 @@ def check_filesystem(home: RootPaths, *, allow_fs: Collection[str] = (), mountin
         return
     raise DiskError(
         f"{home.root} is on a file system without dependable locks ({kind})",
-        f"keep beam's state on a local disk ({ELSEWHERE}), or write `allow_fs: [{kind}]` into {home.config_file}",
+        f"keep beam's state on a local disk ({ELSEWHERE_HINT}), or write `allow_fs: [{kind}]` into {home.config_file}",
         subject=str(home.root),
     )
 

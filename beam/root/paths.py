@@ -20,7 +20,7 @@ from beam.model.message import NAME, PLAIN, check_name
 CONFIG_NAME = "beam.yaml"
 
 
-GONE = ".removed-"  # an agent's or a lane's directory that was moved away to be removed begins with this
+REMOVED_PREFIX = ".removed-"  # of the name of an agent's or lane's directory that was moved away to be removed
 
 
 ARCHIVED = "archived"
@@ -91,11 +91,11 @@ class AgentPaths(Struct, frozen=True, dict=True):
         return self.dir / "worker.log"
 
     @cached_property
-    def cli(self) -> Path:
+    def cli_version_file(self) -> Path:
         """Return the file that records the version of the agent's CLI, as beam last saw it."""
         return self.dir / "cli.json"
 
-    def unstarted(self, turn_key: str) -> Path:
+    def unstarted_note(self, turn_key: str) -> Path:
         """Return the file that the guard of that turn creates to report that it never executed the agent's program.
 
         The file is in the root, where no agent can write. An agent that could create it could make its message run
@@ -190,26 +190,26 @@ def _named_dirs(folder: Path, pattern: re.Pattern[str]) -> list[str]:
         raise disk_error(error, folder, "read") from error
 
 
-ELSEWHERE = "BEAM_STATE=DIR, `state_dir:` in your own configuration, or --root DIR"
+ELSEWHERE_HINT = "BEAM_STATE=DIR, `state_dir:` in your own configuration, or --root DIR"
 
 
-_DESCRIPTORS = "close some programs, or raise the limit of open files: ulimit -n 4096"
-_NEXT_STEP = {
-    errno.EROFS: f"keep beam's state on a disk that can be written: {ELSEWHERE}",
-    errno.ENOSPC: f"free some space, or keep beam's state on another disk: {ELSEWHERE}",
-    errno.EDQUOT: f"free some space, or keep beam's state on another disk: {ELSEWHERE}",
-    errno.EACCES: f"keep beam's state in a folder of your own: {ELSEWHERE}",
-    errno.EPERM: f"keep beam's state in a folder of your own: {ELSEWHERE}",
-    errno.EMFILE: _DESCRIPTORS,
-    errno.ENFILE: _DESCRIPTORS,
+_DESCRIPTORS_HINT = "close some programs, or raise the limit of open files: ulimit -n 4096"
+_HINTS = {
+    errno.EROFS: f"keep beam's state on a disk that can be written: {ELSEWHERE_HINT}",
+    errno.ENOSPC: f"free some space, or keep beam's state on another disk: {ELSEWHERE_HINT}",
+    errno.EDQUOT: f"free some space, or keep beam's state on another disk: {ELSEWHERE_HINT}",
+    errno.EACCES: f"keep beam's state in a folder of your own: {ELSEWHERE_HINT}",
+    errno.EPERM: f"keep beam's state in a folder of your own: {ELSEWHERE_HINT}",
+    errno.EMFILE: _DESCRIPTORS_HINT,
+    errno.ENFILE: _DESCRIPTORS_HINT,
     errno.EAGAIN: "end some processes, or raise the limit of processes (ulimit -u)",  # from fork
     errno.ENOMEM: "free some memory",
     errno.ENOTDIR: "a part of that path is a file; move it away",
-    errno.ENAMETOOLONG: f"use a shorter path: {ELSEWHERE}",
+    errno.ENAMETOOLONG: f"use a shorter path: {ELSEWHERE_HINT}",
 }
 
 
 def disk_error(error: OSError, path: Path, verb: str) -> DiskError:
     reason = (error.strerror or str(error)).lower()
-    hint = _NEXT_STEP.get(error.errno or 0, f"look at the disk, or keep beam's state elsewhere: {ELSEWHERE}")
+    hint = _HINTS.get(error.errno or 0, f"look at the disk, or keep beam's state elsewhere: {ELSEWHERE_HINT}")
     return DiskError(f"can't {verb} {path}: {reason}", hint, subject=str(path))

@@ -29,7 +29,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     by_person: bool = False
 
 
-def call_of(text: str) -> ToolCall:
+def parse_call(text: str) -> ToolCall:
     """Return the call that a text in the form of a rule describes: `Bash(git push)`, `Edit(src/a)`,
     `WebFetch(https://example.com)`.
 

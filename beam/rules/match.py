@@ -1,7 +1,7 @@
 """Finds the rules that apply to a call. A rule that allows has to match for certain. A rule that denies or asks also
 matches in doubt.
 
-Pure: the function that follows links is an argument (`Place.real`).
+Pure: the function that follows links is an argument (`AgentPlace.real`).
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from beam.rules.call import ToolCall
 from beam.rules.rule import Rule
 
 Part = TypeVar("Part")
-Real = Callable[[str], str]
+FollowLinks = Callable[[str], str]
 
 
-class Place(Struct, frozen=True):
+class AgentPlace(Struct, frozen=True):
     """The place where the agent works. Relative paths begin at `folder`, and `~` stands for `home`. `real` is called to
     follow the links in a path."""
 
     folder: str
     home: str = ""
-    real: Real = posixpath.normpath
+    real: FollowLinks = posixpath.normpath
 
 
-def allows(rules: Sequence[Rule], call: ToolCall, place: Place) -> tuple[Rule, ...]:
+def allowing_rules(rules: Sequence[Rule], call: ToolCall, place: AgentPlace) -> tuple[Rule, ...]:
     """Return the rules that together allow every part of this call; no rules if a part is not allowed."""
     mine = [rule for rule in rules if _applies_to(rule, call.tool)]
     if not mine or call.by_person:
@@ -41,35 +41,39 @@ def allows(rules: Sequence[Rule], call: ToolCall, place: Place) -> tuple[Rule, .
         if whole is not None:
             return (whole,) if call.command else ()
         parts = shell.split(call.command)
-        return _each(parts or (), mine, _allows_command)
+        return _first_match_of_each(parts or (), mine, _allows_command)
     if call.tool in ("Read", "Edit"):
         spelled = [spelling for path in call.paths for spelling in _spellings(path, place)]
-        return _each(spelled, mine, lambda rule, path: _allows_path(rule, path, place))
+        return _first_match_of_each(spelled, mine, lambda rule, path: _allows_path(rule, path, place))
     if call.tool == "WebFetch":
-        return _each((call.host,) if call.host else (), mine, lambda rule, host: _is_host(rule.argument, host))
+        return _first_match_of_each(
+            (call.host,) if call.host else (), mine, lambda rule, host: _matches_host(rule.argument, host)
+        )
     return (mine[0],)
 
 
-def catches(rule: Rule, call: ToolCall, place: Place) -> bool:
+def may_match(rule: Rule, call: ToolCall, place: AgentPlace) -> bool:
     """Return whether a rule that denies or asks matches, or may match, some part of this call."""
     if not _applies_to(rule, call.tool):
         return False
     if not rule.argument:
         return True
     if call.tool == "Bash":
-        pattern = _command(rule.argument)
+        pattern = _command_regex(rule.argument)
         return shell.is_too_long(call.command) or any(
-            pattern.match(_joined(words)) for words in shell.suspects(call.command)
+            pattern.match(_join(words)) for words in shell.possible_commands(call.command)
         )
     if call.tool in ("Read", "Edit"):
-        pattern = _path(rule.argument, place.folder, place.home)
+        pattern = _path_regex(rule.argument, place.folder, place.home)
         spelled = [spelling for path in call.paths for spelling in _spellings(path, place)]
         return not spelled or any(pattern.match(path) or pattern.match(path.casefold()) for path in spelled)
     domain = rule.argument.removeprefix("domain:").removeprefix("*.")
     return not call.host or call.host == domain or call.host.endswith(f".{domain}")
 
 
-def _each(parts: Iterable[Part], rules: Sequence[Rule], matches: Callable[[Rule, Part], bool]) -> tuple[Rule, ...]:
+def _first_match_of_each(
+    parts: Iterable[Part], rules: Sequence[Rule], matches: Callable[[Rule, Part], bool]
+) -> tuple[Rule, ...]:
     """Return the first matching rule of each part, without repeats. Return no rules if there are no parts, or if a part
     has no matching rule."""
     found: dict[Rule, None] = {}
@@ -93,15 +97,15 @@ def _applies_to(rule: Rule, tool: str) -> bool:
 
 
 def _allows_command(rule: Rule, words: shell.Words) -> bool:
-    return _command(rule.argument).match(_joined(words)) is not None
+    return _command_regex(rule.argument).match(_join(words)) is not None
 
 
-def _joined(words: Sequence[str]) -> str:
+def _join(words: Sequence[str]) -> str:
     return "\0".join(words)
 
 
 @functools.lru_cache(512)
-def _command(pattern: str) -> re.Pattern[str]:
+def _command_regex(pattern: str) -> re.Pattern[str]:
     """Return the regular expression for the joined words of a command. A `*` that is a whole word stands for one or
     more words; at the end of the pattern also for no word. A `*` inside a word stands for any characters of that word;
     at the end of the pattern also for further words."""
@@ -124,7 +128,7 @@ def _command(pattern: str) -> re.Pattern[str]:
 # -- paths -------------------------------------------------------------------------------------------------------------
 
 
-def _spellings(path: str, place: Place) -> list[str]:
+def _spellings(path: str, place: AgentPlace) -> list[str]:
     """Return two absolute forms of the path, without repeats: as it is written, and after its links were followed."""
     if path.startswith("~/") and place.home:
         path = place.home + path[1:]
@@ -132,18 +136,18 @@ def _spellings(path: str, place: Place) -> list[str]:
     return list(dict.fromkeys((whole, place.real(posixpath.join(place.folder, path)))))
 
 
-def _allows_path(rule: Rule, path: str, place: Place) -> bool:
+def _allows_path(rule: Rule, path: str, place: AgentPlace) -> bool:
     if rule.argument:
-        return _path(rule.argument, place.folder, place.home).match(path) is not None
-    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in _folders(place))
+        return _path_regex(rule.argument, place.folder, place.home).match(path) is not None
+    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in _place_folders(place))
 
 
-def _folders(place: Place) -> tuple[str, str]:
+def _place_folders(place: AgentPlace) -> tuple[str, str]:
     return posixpath.normpath(place.folder), place.real(place.folder)
 
 
 @functools.lru_cache(512)
-def _path(pattern: str, folder: str, home: str) -> re.Pattern[str]:
+def _path_regex(pattern: str, folder: str, home: str) -> re.Pattern[str]:
     """Return the regular expression for absolute paths. The pattern has the meaning that git gives it in `.gitignore`:
     a pattern without a slash is a name at any depth, and everything below a matching folder matches, too."""
     if pattern.startswith("//"):
@@ -164,6 +168,6 @@ def _path(pattern: str, folder: str, home: str) -> re.Pattern[str]:
     return re.compile(rf"{found}(?:/.*)?\Z", re.DOTALL)
 
 
-def _is_host(argument: str, host: str) -> bool:
+def _matches_host(argument: str, host: str) -> bool:
     domain = argument.removeprefix("domain:")
     return not domain or host == domain or (domain.startswith("*.") and host.endswith(domain[1:]))

@@ -14,7 +14,7 @@ from beam.base.errors import UsageError
 from beam.base.near import nearest
 
 Behavior = Literal["deny", "ask", "allow"]
-ORDER: tuple[Behavior, ...] = ("deny", "ask", "allow")
+BEHAVIOR_ORDER: tuple[Behavior, ...] = ("deny", "ask", "allow")
 TOOLS = {
     "Bash": "a shell command: Bash(git log *)",
     "Read": "a file that is read: Read(secrets/**)",
@@ -23,7 +23,7 @@ TOOLS = {
     "WebSearch": "a search in the web",
     "Agent": "an agent of the agent's own",
 }
-_INSTEAD = {
+_TOOL_INSTEAD_OF = {
     **dict.fromkeys(("Write", "MultiEdit", "NotebookEdit", "Patch"), "Edit"),
     **dict.fromkeys(("Grep", "Glob", "LS", "List"), "Read"),
     **dict.fromkeys(("Shell", "Terminal", "Run"), "Bash"),
@@ -31,7 +31,7 @@ _INSTEAD = {
     "Task": "Agent",
 }
 # Patterns as text are compiled at their first use: without rules, a turn needs none of them.
-_FORM = r"(?s:([A-Za-z_][\w.*-]*)(?:\((.*)\))?)\Z"
+_RULE_FORM = r"(?s:([A-Za-z_][\w.*-]*)(?:\((.*)\))?)\Z"
 _MCP = r"mcp__([\w.-]+?)(?:__([\w.-]+|\*|[\w.-]+\*))?\Z|mcp__\*\Z"
 _DOMAIN = r"(?i:domain:((?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*))\Z"
 _LONGEST = 1000
@@ -62,69 +62,69 @@ class Rule(Struct, frozen=True, kw_only=True):
 def parse(text: str, behavior: Behavior, *, whose: str = "", is_general: bool = False) -> Rule:
     """Return the rule. Raises UsageError that says what is wrong with the text; for an unknown tool, the error suggests
     the nearest tool."""
-    tool, argument = _parts(text)
+    tool, argument = _split_rule(text)
     if tool.startswith("mcp__"):
         if not re.match(_MCP, tool) or argument:
-            raise _wrong(text, "an MCP tool is mcp__SERVER__TOOL or mcp__SERVER, without an argument")
-    elif tool in _INSTEAD and tool not in TOOLS:
-        raise _wrong(text, f"write {_INSTEAD[tool]}: it stands for each tool of an agent that does this")
+            raise _rule_error(text, "an MCP tool is mcp__SERVER__TOOL or mcp__SERVER, without an argument")
+    elif tool in _TOOL_INSTEAD_OF and tool not in TOOLS:
+        raise _rule_error(text, f"write {_TOOL_INSTEAD_OF[tool]}: it stands for each tool of an agent that does this")
     elif tool not in TOOLS:
         near = nearest(tool, tuple(TOOLS))
-        raise _wrong(
+        raise _rule_error(
             text, f"did you mean {near}?" if near else f"the tools are {', '.join(TOOLS)} and mcp__SERVER__TOOL"
         )
     elif argument:
-        argument = _argument(text, tool, argument)
+        argument = _check_argument(text, tool, argument)
     return Rule(behavior=behavior, tool=tool, argument=argument, whose=whose, is_general=is_general)
 
 
-def _parts(text: str) -> tuple[str, str]:
-    found = re.match(_FORM, text.strip())
+def _split_rule(text: str) -> tuple[str, str]:
+    found = re.match(_RULE_FORM, text.strip())
     if found is None or len(text) > _LONGEST:
-        raise _wrong(text, "a rule is Tool or Tool(argument): Read, Bash(git log *), Edit(src/**)")
+        raise _rule_error(text, "a rule is Tool or Tool(argument): Read, Bash(git log *), Edit(src/**)")
     if re.search(r"[\x00-\x1f\x7f]", text):
-        raise _wrong(text, "a rule is one line of plain text")
+        raise _rule_error(text, "a rule is one line of plain text")
     tool, argument = found[1], found[2]
     if argument is not None and not argument.strip():
-        raise _wrong(text, f"for all calls write {tool}, without ()")
+        raise _rule_error(text, f"for all calls write {tool}, without ()")
     argument = (argument or "").strip()
     return tool, "" if argument in ("*", "**") else argument
 
 
-def _argument(text: str, tool: str, argument: str) -> str:
+def _check_argument(text: str, tool: str, argument: str) -> str:
     if tool == "Bash":
-        return _command(text, argument)
+        return _check_command(text, argument)
     if tool in ("Read", "Edit"):
-        return _path(text, argument)
+        return _check_path(text, argument)
     if tool == "WebFetch":
         if not re.match(_DOMAIN, argument):
-            raise _wrong(text, "write WebFetch(domain:example.com) or WebFetch(domain:*.example.com)")
+            raise _rule_error(text, "write WebFetch(domain:example.com) or WebFetch(domain:*.example.com)")
         return argument.lower()
-    raise _wrong(text, f"{tool} takes no argument; write {tool}")
+    raise _rule_error(text, f"{tool} takes no argument; write {tool}")
 
 
-def _command(text: str, argument: str) -> str:
+def _check_command(text: str, argument: str) -> str:
     if argument.endswith(":*"):  # the older way to write it
         argument = argument[:-2] + " *"
     if re.search(r"[;&|<>`$(){}\\\"']", argument):
-        raise _wrong(text, "a pattern is the words of one command, with * for the rest: Bash(npm run *)")
+        raise _rule_error(text, "a pattern is the words of one command, with * for the rest: Bash(npm run *)")
     words = argument.split()
     if words[0].startswith("*"):
-        raise _wrong(text, "the first word is a command's name; for all commands write Bash")
+        raise _rule_error(text, "the first word is a command's name; for all commands write Bash")
     return " ".join(words)
 
 
-def _path(text: str, argument: str) -> str:
+def _check_path(text: str, argument: str) -> str:
     if argument.startswith("/") and not argument.startswith("//"):
-        raise _wrong(text, f"write /{argument} for an absolute path, {argument.lstrip('/')} for one in the folder")
+        raise _rule_error(text, f"write /{argument} for an absolute path, {argument.lstrip('/')} for one in the folder")
     if ".." in argument.split("/"):
-        raise _wrong(text, "a path has no .. in it; write //PATH for one elsewhere")
+        raise _rule_error(text, "a path has no .. in it; write //PATH for one elsewhere")
     if argument.startswith("~") and not argument.startswith("~/"):
-        raise _wrong(text, "write ~/PATH for a path in your home")
+        raise _rule_error(text, "write ~/PATH for a path in your home")
     if re.search(r"[\[\]{}!\\]", argument):
-        raise _wrong(text, "only * and ** stand for something else")
+        raise _rule_error(text, "only * and ** stand for something else")
     return argument.removeprefix("./")
 
 
-def _wrong(text: str, hint: str) -> UsageError:
+def _rule_error(text: str, hint: str) -> UsageError:
     return UsageError(f"{text[:120]!r} is not a rule", hint, subject=text[:120])

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from beam.rules.rule import ORDER, Behavior, Rule, parse
+from beam.rules.rule import BEHAVIOR_ORDER, Behavior, Rule, parse
 
 if TYPE_CHECKING:
     from beam.model.rule_lists import RuleLists
     from beam.rules.call import ToolCall
-    from beam.rules.match import Place
+    from beam.rules.match import AgentPlace
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
@@ -43,15 +43,15 @@ class Ruleset(Struct, frozen=True):
         """Return the rules with this behavior: `deny`, `ask` or `allow`."""
         return tuple(rule for rule in self.rules if rule.behavior == behavior)
 
-    def decide(self, call: ToolCall, place: Place) -> Ruling | None:
+    def decide(self, call: ToolCall, place: AgentPlace) -> Ruling | None:
         """Return the decision of the rules on the call; None if no rule applies."""
-        from beam.rules.match import allows, catches
+        from beam.rules.match import allowing_rules, may_match
 
         for behavior in ("deny", "ask"):
             for rule in self.with_behavior(behavior):
-                if catches(rule, call, place):
+                if may_match(rule, call, place):
                     return Ruling(behavior=behavior, rules=(rule,))
-        found = allows(self.with_behavior("allow"), call, place)
+        found = allowing_rules(self.with_behavior("allow"), call, place)
         return Ruling(behavior="allow", rules=found) if found else None
 
     def plus(self, more: Iterable[Rule]) -> Ruleset:
@@ -63,7 +63,7 @@ class Ruleset(Struct, frozen=True):
         """Return the texts of the rules, in one list per behavior."""
         from beam.model.rule_lists import RuleLists
 
-        return RuleLists(**{word: tuple(rule.text for rule in self.with_behavior(word)) for word in ORDER})
+        return RuleLists(**{word: tuple(rule.text for rule in self.with_behavior(word)) for word in BEHAVIOR_ORDER})
 
     def bounded(self, most: RuleLists, whose: str, *, keep_allow: bool = False) -> Ruleset:
         """Return the rules for a message whose sender is an agent that itself ran with the rules `most`. A rule that
@@ -89,7 +89,7 @@ def combine(rules: Sequence[Rule]) -> Ruleset:
             continue
         if key not in found or found[key].is_general:
             found[key] = rule
-    order = {word: place for place, word in enumerate(ORDER)}
+    order = {word: place for place, word in enumerate(BEHAVIOR_ORDER)}
     return Ruleset(tuple(sorted(found.values(), key=lambda rule: order[rule.behavior])))
 
 
@@ -100,7 +100,7 @@ def rules_of(
     is not a rule."""
     return tuple(
         parse(text, behavior, whose=whose, is_general=is_general)
-        for behavior in ORDER
+        for behavior in BEHAVIOR_ORDER
         if behavior not in without
         for text in getattr(lists, behavior)
     )

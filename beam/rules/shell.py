@@ -1,8 +1,8 @@
 """Splits shell commands into the simple commands that a shell would run.
 
 `split` is for rules that allow: it returns None if anything is in doubt, so that its result has every command that is
-run. `suspects` is for rules that deny or ask: it guesses which other commands may be run, and always returns a result.
-Both functions are pure.
+run. `possible_commands` is for rules that deny or ask: it guesses which other commands may be run, and always returns a
+result. Both functions are pure.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def split(command: str) -> list[Words] | None:
             words = []
             at = operator.end()
             continue
-        word = _word(command, at)
+        word = _parse_word(command, at)
         if word is None:
             return None
         text, end = word
@@ -71,7 +71,7 @@ def _is_doubtful(char: str) -> bool:
     return char not in _BLANK and (char.isspace() or not char.isprintable())
 
 
-def _word(command: str, at: int) -> tuple[str, int] | None:
+def _parse_word(command: str, at: int) -> tuple[str, int] | None:
     """Return the word that begins at the index `at`, and the index of its end; None if the word is in doubt."""
     text = ""
     size = len(command)
@@ -155,7 +155,7 @@ def is_too_long(command: str) -> bool:
     return len(command) > _LONGEST
 
 
-def suspects(command: str) -> list[Words]:
+def possible_commands(command: str) -> list[Words]:
     """Return the words of each simple command that this command may run, including texts that only look like
     commands. The end of a command that `is_too_long` is left out."""
     text = command[:_LONGEST].replace("\\\n", "")
@@ -171,14 +171,14 @@ def suspects(command: str) -> list[Words]:
             if not (is_value or _is_prefix_word(words[0]) or (before and words[0].isdigit())):  # timeout 5 rm x
                 break
             is_value = _takes_value(before, words[0])  # sudo -u root rm x
-            before = _name(words[0]) if _name(words[0]) in _PREFIX_WORDS else before or "-"
+            before = _program_name(words[0]) if _program_name(words[0]) in _PREFIX_WORDS else before or "-"
             words = words[1:]
-    named = [(_name(words[0]), *words[1:]) for words in found if _name(words[0]) not in ("", words[0])]
+    named = [(_program_name(words[0]), *words[1:]) for words in found if _program_name(words[0]) not in ("", words[0])]
     return list(dict.fromkeys([*found, *named]))
 
 
 def _is_prefix_word(word: str) -> bool:
-    return bool(_ASSIGNMENT.match(word)) or _name(word) in _PREFIX_WORDS or word.startswith("-")
+    return bool(_ASSIGNMENT.match(word)) or _program_name(word) in _PREFIX_WORDS or word.startswith("-")
 
 
 def _takes_value(program: str, option: str) -> bool:
@@ -188,5 +188,5 @@ def _takes_value(program: str, option: str) -> bool:
     return option in options or (re.match(r"-\w+\Z", option) is not None and f"-{option[-1]}" in options)
 
 
-def _name(word: str) -> str:
+def _program_name(word: str) -> str:
     return word.rpartition("/")[2]

@@ -20,9 +20,9 @@ _SEQUENCE = (
     r"|\x1b[ -/]{0,16}[0-OQ-WYZ\\`-~])"
 )
 # A colour sequence in escaped form, as in a program's source.
-_WRITTEN = r"(?:\\{1,8}(?:u00[19][bB]|x[19][bB]|033|e)\[[0-9;:]{0,64}m)"
-_INVISIBLE = rf"(?:{_SEQUENCE}|{_WRITTEN})"
-_HALF = (
+_ESCAPED_COLOUR = r"(?:\\{1,8}(?:u00[19][bB]|x[19][bB]|033|e)\[[0-9;:]{0,64}m)"
+_INVISIBLE = rf"(?:{_SEQUENCE}|{_ESCAPED_COLOUR})"
+_HALF_SEQUENCE = (
     r"(?:(?:\x1b\[|\x9b)[0-?]{0,256}[ -/]{0,16}"
     r"|\x1b\][^\x07\x1b\x9c]{0,4096}\x1b?"
     r"|\x1b[ -/]{0,16}"
@@ -34,18 +34,18 @@ _BLANKS = rf"(?:[ \t]|{_INVISIBLE}){{0,512}}"
 _PADDING = rf"(?:{_INVISIBLE}{{0,32}}[ \t]){{0,3}}{_INVISIBLE}{{0,32}}"
 _BREAK = rf"{_PADDING}[{BORDERS}]{_BLANKS}\r?\n{_BLANKS}[{BORDERS}]{_PADDING}"
 _OPEN_BREAK = (
-    rf"{_PADDING}(?:[{BORDERS}]{_BLANKS}(?:\r\Z|\r?\n{_BLANKS}(?:[{BORDERS}]{_PADDING})?)?)?\Z"  # more text will tell
+    rf"{_PADDING}(?:[{BORDERS}]{_BLANKS}(?:\r\Z|\r?\n{_BLANKS}(?:[{BORDERS}]{_PADDING})?)?)?\Z"  # later text decides
 )
-_CORE = rf"[{BORDERS}]{_BLANKS}\r?\n{_BLANKS}[{BORDERS}]"  # a gap between two rows, without its padding
-_OPEN_CORE = rf"[{BORDERS}]{_BLANKS}(?:\r|\r?\n{_BLANKS})?\Z"
-_STILL = re.compile(
+_BREAK_CORE = rf"[{BORDERS}]{_BLANKS}\r?\n{_BLANKS}[{BORDERS}]"  # a gap between two rows, without its padding
+_OPEN_BREAK_CORE = rf"[{BORDERS}]{_BLANKS}(?:\r|\r?\n{_BLANKS})?\Z"
+_WITHOUT_CURSOR_MOVE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,256}[mKhl]|\x1b\][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[()][0-Z]|\x1b[=>]|\x1b\\"
 )
 MOVE = "\0"
-_WRITTEN_SIGN = r"\\(?:u00[19][bB]|x[19][bB]|033|e)\["
+_ESCAPED_SIGN = r"\\(?:u00[19][bB]|x[19][bB]|033|e)\["
 _BLANK = " \t"
-_HALF_WRITTEN = 80  # characters that one of `_WRITTEN` may have
-_HALF_CHARACTERS = 5000  # at the end of a text, and no more is looked at for a half sequence
+_HALF_WRITTEN = 80  # characters that a match of `_ESCAPED_COLOUR` may have
+_HALF_CHARACTERS = 5000  # at the end of a text: only there is a half sequence looked for
 _MOST_PADDING = 3
 
 
@@ -91,7 +91,7 @@ def fold(text: str, *, is_all: bool = True, is_framed: bool = False) -> Folded |
     if not is_framed and text.isascii() and "\x1b" not in text and "\\" not in text:
         return None
     frame = 0 if is_framed else first_border(text)
-    end = len(text) if is_all else _whole_until(text)
+    end = len(text) if is_all else _end_of_whole(text)
     folded = _fold(text[:end], frame, is_all=is_all)
     if not is_all and frame is not None:
         shown = folded.text.rstrip(_BLANK)
@@ -108,9 +108,9 @@ def first_border(text: str) -> int | None:
 
 
 @functools.lru_cache(512)
-def _moves(gap: str) -> bool:
+def _moves_cursor(gap: str) -> bool:
     """Return whether the gap moves the cursor, or may do so."""
-    return "\x1b" in _STILL.sub("", gap) or "\x9b" in _STILL.sub("", gap)
+    return "\x1b" in _WITHOUT_CURSOR_MOVE.sub("", gap) or "\x9b" in _WITHOUT_CURSOR_MOVE.sub("", gap)
 
 
 def _fold(text: str, frame: int | None, *, is_all: bool) -> Folded:
@@ -118,29 +118,33 @@ def _fold(text: str, frame: int | None, *, is_all: bool) -> Folded:
     parts, more = _parts(text[:inside], ""), _parts(text[inside:], _breaks(text[inside:], is_all=is_all))
     parts[-1:] = [parts[-1] + more[0], *more[1:]]
     original_starts = list(accumulate(map(len, parts), initial=0))[:-1]
-    pieces = [part if n % 2 == 0 else MOVE if _moves(part) else "" for n, part in enumerate(parts)]
+    pieces = [part if n % 2 == 0 else MOVE if _moves_cursor(part) else "" for n, part in enumerate(parts)]
     return Folded("".join(pieces), list(accumulate(map(len, pieces), initial=0))[:-1], original_starts, len(text))
 
 
 def _breaks(text: str, *, is_all: bool) -> str:
     """Return the pattern of the gaps between rows in this text; "" if it has no such gaps."""
     if is_all:
-        return _BREAK if _compiled(_CORE).search(text) else ""
-    return rf"{_BREAK}|{_OPEN_BREAK}" if _compiled(rf"{_CORE}|{_OPEN_CORE}").search(text) else ""
+        return _BREAK if _compiled(_BREAK_CORE).search(text) else ""
+    return rf"{_BREAK}|{_OPEN_BREAK}" if _compiled(rf"{_BREAK_CORE}|{_OPEN_BREAK_CORE}").search(text) else ""
 
 
 def _parts(text: str, breaks: str) -> list[str]:
     """Return the pieces of the text and the gaps between them, in turn; the first and the last are pieces."""
-    has_sequences = "\x1b" in text or "\x9b" in text or _compiled(_WRITTEN_SIGN).search(text)
+    has_sequences = "\x1b" in text or "\x9b" in text or _compiled(_ESCAPED_SIGN).search(text)
     expression = "|".join(filter(None, (breaks, rf"{_INVISIBLE}+" if has_sequences else "")))
     return _compiled(f"({expression})").split(text) if expression else [text]
 
 
-def _whole_until(text: str) -> int:
+def _end_of_whole(text: str) -> int:
     """Return the index of the half escape sequence at the end of the text; the length of the text if there is none."""
     at = text.rfind("\\", -_HALF_WRITTEN)
-    if "\x1b" in text or (at >= 0 and _compiled(_HALF).match(text, at)) or (not text.isascii() and "\x9b" in text):
-        for found in _compiled(rf"{_SEQUENCE}|({_HALF})").finditer(text, max(0, len(text) - _HALF_CHARACTERS)):
+    if (
+        "\x1b" in text
+        or (at >= 0 and _compiled(_HALF_SEQUENCE).match(text, at))
+        or (not text.isascii() and "\x9b" in text)
+    ):
+        for found in _compiled(rf"{_SEQUENCE}|({_HALF_SEQUENCE})").finditer(text, max(0, len(text) - _HALF_CHARACTERS)):
             if found[1]:
                 return found.start()
     return len(text)

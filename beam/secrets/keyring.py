@@ -21,7 +21,7 @@ def read(name: str) -> str:
     return str(found)
 
 
-def keep(name: str, key: str) -> None:
+def store(name: str, key: str) -> None:
     """Store a key under this name. Raises UsageError for an invalid name or key, UnsupportedError without a keyring."""
     if not _NAME.match(name):
         raise UsageError(f"{name[:80]!r} is not a name for a key", "letters, digits, _ . and -", subject=name[:80])

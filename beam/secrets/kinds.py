@@ -1,4 +1,4 @@
-"""The forms of the secrets that beam recognises, as one table. Each row has a pattern for a complete secret, and a
+"""The forms of the secrets that beam recognises, as one table. Each form has a pattern for a complete secret, and a
 pattern for a text that may become one.
 
 Pure. Does not depend on events or streams, or on what is done with a secret.
@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 WIDEST = 16 * 1024  # characters: no secret is looked at beyond this
 
 
-class Part(Struct, frozen=True):
+class PatternPart(Struct, frozen=True):
     """A part of a regular expression: `least` to `most` characters of the class `chars` (`most` None: no limit)."""
 
     chars: str
@@ -24,7 +24,7 @@ class Part(Struct, frozen=True):
         return f"{self.chars}{{{least},{'' if self.most is None else self.most}}}"
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class SecretForm(Struct, frozen=True, kw_only=True):
     """One form of one kind of secret.
 
     A secret begins with the literal `prefix`. The regular expression `whole` matches a secret from its prefix on; its
@@ -70,23 +70,23 @@ def _compiled(expression: str, any_case: bool) -> re.Pattern[str]:
 _ALNUM = "[A-Za-z0-9]"
 _WORD = "[A-Za-z0-9_-]"
 _TOKEN = "[A-Za-z0-9._~+/=-]"
-_GAP = Part(r"[\"'\\\s]", 0, 8)
-_SPACE = Part(r"[\s]", 1, 8)
-_SLASH = (Part(r"[\\]", 0, 1), Part("[/]", 1, 1))
+_GAP = PatternPart(r"[\"'\\\s]", 0, 8)
+_SPACE = PatternPart(r"[\s]", 1, 8)
+_SLASH = (PatternPart(r"[\\]", 0, 1), PatternPart("[/]", 1, 1))
 _IN_URL = r"[^\s/\"'<>\\\[\]]"
-_ASSIGNED = (_GAP, Part("[:=>]", 1, 1), _GAP)
+_ASSIGNED = (_GAP, PatternPart("[:=>]", 1, 1), _GAP)
 
 
-def _row(
+def _form(
     kind: str,
     prefix: str,
-    *parts: Part,
+    *parts: PatternPart,
     keep: int | None = None,
-    until: Part | None = None,
+    until: PatternPart | None = None,
     span: int = 1024,
     how: Literal["", "any_case", "at_word_start"] = "",
-) -> Row:
-    """Return a row for secrets that consist of the prefix and then these parts.
+) -> SecretForm:
+    """Return the form of secrets that consist of the prefix and then these parts.
 
     The prefix and the first `keep` parts stay visible; if `keep` is None, no part does. The part `until` must follow
     the secret, and stays visible.
@@ -99,7 +99,7 @@ def _row(
     open_ = "(?!)"
     for part in reversed((*parts, until) if until else parts):
         open_ = rf"(?:{part.times(0)}\Z|{part.times(part.least)}{open_})"
-    return Row(
+    return SecretForm(
         kind=kind,
         prefix=prefix,
         whole="".join(looks),
@@ -110,18 +110,20 @@ def _row(
     )
 
 
-def _assigned(kind: str, name: str, value: Part, *before: Part, span: int = 1024) -> Row:
-    """Return a row for `name: value` and `name = value`, in any quotes; only the value is secret."""
-    return _row(kind, name, *_ASSIGNED, *before, value, keep=3 + len(before), span=span, how="any_case")
+def _assigned_value_form(
+    kind: str, name: str, value: PatternPart, *before: PatternPart, span: int = 1024
+) -> SecretForm:
+    """Return the form of secrets in `name: value` and `name = value`, in any quotes; only the value is secret."""
+    return _form(kind, name, *_ASSIGNED, *before, value, keep=3 + len(before), span=span, how="any_case")
 
 
-def _word(text: str) -> tuple[Part, ...]:
-    return tuple(Part(f"[{letter}]", 1, 1) for letter in text)
+def _letters(text: str) -> tuple[PatternPart, ...]:
+    return tuple(PatternPart(f"[{letter}]", 1, 1) for letter in text)
 
 
-def _pem() -> Row:
-    """Return the row of a private key. The key is the text from BEGIN to END; without an END, it is the text that looks
-    like a key.
+def _private_key_form() -> SecretForm:
+    """Return the form of a private key. The key is the text from BEGIN to END; without an END, it is the text that
+    looks like a key.
 
     Newlines may be JSON escapes.
     """
@@ -131,7 +133,7 @@ def _pem() -> Row:
     body = r"(?:[A-Za-z0-9+/=\s→|>:,]|\\+[nrt]|-(?!----))*+"
     half_begin = r"-----BEGIN[A-Z0-9 ]{0,70}-{0,4}\Z"
     half_end = r"(?:-----(?:E(?:N(?:D[A-Z0-9 ]{0,60}-{0,4})?)?)?)?\Z"
-    return Row(
+    return SecretForm(
         kind="private-key",
         prefix="-----BEGIN",
         whole=f"{begin}(?:{until_dashes}{end}|{body})",
@@ -140,68 +142,81 @@ def _pem() -> Row:
     )
 
 
-def _jwt(run: Part) -> Row:
-    dot = Part("[.]", 1, 1)
-    row = _row("jwt", "eyJ", run, dot, *_word("eyJ"), run, dot, run, span=WIDEST, how="at_word_start")
+def _jwt_form(run: PatternPart) -> SecretForm:
+    dot = PatternPart("[.]", 1, 1)
+    row = _form("jwt", "eyJ", run, dot, *_letters("eyJ"), run, dot, run, span=WIDEST, how="at_word_start")
     return structs.replace(row, run=run.chars)
 
 
-ROWS: tuple[Row, ...] = (
-    _pem(),
-    _row("anthropic-key", "sk-ant-", Part(_WORD, 16)),
-    _row("openrouter-key", "sk-or-", Part(_WORD, 24)),
-    _row("openai-key", "sk-proj-", Part(_WORD, 20)),
-    _row("openai-key", "sk-svcacct-", Part(_WORD, 20)),
-    _row("openai-key", "sk-admin-", Part(_WORD, 20)),
-    _row("openai-key", "sk-", Part(_ALNUM, 32), how="at_word_start"),
-    _row("google-key", "AIza", Part(_WORD, 35), how="at_word_start"),
-    _row("google-token", "ya29.", Part(_WORD, 20)),
-    _row("xai-key", "xai-", Part(_ALNUM, 40)),
-    _row("groq-key", "gsk_", Part(_ALNUM, 40)),
-    _row("huggingface-token", "hf_", Part(_ALNUM, 30)),
-    _row("perplexity-key", "pplx-", Part(_ALNUM, 40)),
-    *(_row("github-token", f"gh{letter}_", Part(_ALNUM, 36)) for letter in "pousr"),
-    _row("github-token", "github_pat_", Part("[A-Za-z0-9_]", 40)),
-    _row("gitlab-token", "glpat-", Part(_WORD, 20)),
-    _row("aws-key-id", "AKIA", Part("[A-Z0-9]", 16, 16)),
-    _row("aws-key-id", "ASIA", Part("[A-Z0-9]", 16, 16)),
+SECRET_FORMS: tuple[SecretForm, ...] = (
+    _private_key_form(),
+    _form("anthropic-key", "sk-ant-", PatternPart(_WORD, 16)),
+    _form("openrouter-key", "sk-or-", PatternPart(_WORD, 24)),
+    _form("openai-key", "sk-proj-", PatternPart(_WORD, 20)),
+    _form("openai-key", "sk-svcacct-", PatternPart(_WORD, 20)),
+    _form("openai-key", "sk-admin-", PatternPart(_WORD, 20)),
+    _form("openai-key", "sk-", PatternPart(_ALNUM, 32), how="at_word_start"),
+    _form("google-key", "AIza", PatternPart(_WORD, 35), how="at_word_start"),
+    _form("google-token", "ya29.", PatternPart(_WORD, 20)),
+    _form("xai-key", "xai-", PatternPart(_ALNUM, 40)),
+    _form("groq-key", "gsk_", PatternPart(_ALNUM, 40)),
+    _form("huggingface-token", "hf_", PatternPart(_ALNUM, 30)),
+    _form("perplexity-key", "pplx-", PatternPart(_ALNUM, 40)),
+    *(_form("github-token", f"gh{letter}_", PatternPart(_ALNUM, 36)) for letter in "pousr"),
+    _form("github-token", "github_pat_", PatternPart("[A-Za-z0-9_]", 40)),
+    _form("gitlab-token", "glpat-", PatternPart(_WORD, 20)),
+    _form("aws-key-id", "AKIA", PatternPart("[A-Z0-9]", 16, 16)),
+    _form("aws-key-id", "ASIA", PatternPart("[A-Z0-9]", 16, 16)),
     *(
-        _assigned("aws-secret-key", name, Part("[A-Za-z0-9/+=]", 40))
+        _assigned_value_form("aws-secret-key", name, PatternPart("[A-Za-z0-9/+=]", 40))
         for name in ("secret_access_key", "secretaccesskey", "secret-access-key", "aws_secret_key")
     ),
     *(
-        _assigned("aws-session-token", name, Part("[A-Za-z0-9/+=]", 80), span=8192)
+        _assigned_value_form("aws-session-token", name, PatternPart("[A-Za-z0-9/+=]", 80), span=8192)
         for name in ("aws_session_token", "sessiontoken")
     ),
-    _row("slack-token", "xox", Part("[abceoprs]", 1, 1), Part("[-]", 1, 1), Part("[A-Za-z0-9-]", 10)),
-    _row("slack-token", "xapp-", Part("[A-Za-z0-9-]", 20)),
-    _row(
+    _form(
+        "slack-token", "xox", PatternPart("[abceoprs]", 1, 1), PatternPart("[-]", 1, 1), PatternPart("[A-Za-z0-9-]", 10)
+    ),
+    _form("slack-token", "xapp-", PatternPart("[A-Za-z0-9-]", 20)),
+    _form(
         "slack-webhook",
         "hooks.slack.com",
-        *(*_SLASH, Part("[a-z]", 4, 20), *_SLASH, Part(_WORD, 4), *_SLASH, Part(_WORD, 4), *_SLASH, Part(_WORD, 8)),
+        *(
+            *_SLASH,
+            PatternPart("[a-z]", 4, 20),
+            *_SLASH,
+            PatternPart(_WORD, 4),
+            *_SLASH,
+            PatternPart(_WORD, 4),
+            *_SLASH,
+            PatternPart(_WORD, 8),
+        ),
         keep=5,
     ),
-    _row("npm-token", "npm_", Part(_ALNUM, 36)),
-    _row("pypi-token", "pypi-", Part(_WORD, 50)),
-    _row("stripe-key", "sk_live_", Part(_ALNUM, 20)),
-    _row("stripe-key", "rk_live_", Part(_ALNUM, 20)),
-    _jwt(Part(_WORD, 8)),
+    _form("npm-token", "npm_", PatternPart(_ALNUM, 36)),
+    _form("pypi-token", "pypi-", PatternPart(_WORD, 50)),
+    _form("stripe-key", "sk_live_", PatternPart(_ALNUM, 20)),
+    _form("stripe-key", "rk_live_", PatternPart(_ALNUM, 20)),
+    _jwt_form(PatternPart(_WORD, 8)),
     *(
-        _assigned("authorization", "authorization", Part(_TOKEN, 8), *_word(scheme), _SPACE, span=8192)
+        _assigned_value_form(
+            "authorization", "authorization", PatternPart(_TOKEN, 8), *_letters(scheme), _SPACE, span=8192
+        )
         for scheme in ("bearer", "basic", "token")
     ),
-    _row("bearer-token", "bearer", _SPACE, Part(_TOKEN, 20), keep=1, span=8192, how="any_case"),
-    _assigned("api-key", "api-key", Part(_WORD, 16)),
-    _row(
+    _form("bearer-token", "bearer", _SPACE, PatternPart(_TOKEN, 20), keep=1, span=8192, how="any_case"),
+    _assigned_value_form("api-key", "api-key", PatternPart(_WORD, 16)),
+    _form(
         "url-credentials",
         "://",
-        *(Part(r"[^\s/:@\"'<>\\\[\]]", 0, 128), Part("[:]", 1, 1), Part(_IN_URL, 1, 256)),
-        until=Part("[@]", 1, 1),
+        *(PatternPart(r"[^\s/:@\"'<>\\\[\]]", 0, 128), PatternPart("[:]", 1, 1), PatternPart(_IN_URL, 1, 256)),
+        until=PatternPart("[@]", 1, 1),
         keep=0,
         span=512,
     ),
 )
 
 KINDS: dict[str, str] = {}  # kind -> the regular expression of its looks, for docs/security.md
-for _each in ROWS:
+for _each in SECRET_FORMS:
     KINDS[_each.kind] = f"{KINDS[_each.kind]}|{_each.whole}" if _each.kind in KINDS else _each.whole

@@ -13,13 +13,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from beam.secrets import gaps
-from beam.secrets.kinds import KINDS, ROWS, WIDEST, Row
+from beam.secrets.kinds import KINDS, SECRET_FORMS, WIDEST, SecretForm
 
 __all__ = [
     "KINDS",
     "Stream",
-    "found_in",
-    "half_of",
+    "find_secrets",
+    "half_prefix_at_end",
     "is_open",
     "may_contain_secret",
     "redact",
@@ -31,16 +31,20 @@ __all__ = [
 S = TypeVar("S", bound=Struct)
 _Hit = tuple[
     int, re.Match[str] | None
-]  # where a row's prefix is, and the match there; None: undecided until more text comes
+]  # the index of a form's prefix, and the match there; None: undecided until more text comes
 
-_MOST_HELD = 8 * WIDEST  # characters, with what is invisible among them
+_MOST_HELD = 8 * WIDEST  # characters, including invisible ones
 _CONTEXT = 2  # characters before a prefix that decide whether it begins a word
 _ESCAPES = frozenset(("\\n", "\\r", "\\t", "\\b", "\\f"))
-_HALVES = frozenset(row.prefix[:n] for row in ROWS if not row.any_case for n in range(1, len(row.prefix)))
-_HALVES_ANY_CASE = frozenset(row.prefix[:n] for row in ROWS if row.any_case for n in range(1, len(row.prefix)))
-_PREFIXES = [(n, row.prefix) for n, row in enumerate(ROWS) if not row.any_case]
-_PREFIXES_ANY_CASE = [(n, row.prefix) for n, row in enumerate(ROWS) if row.any_case]
-_LONGEST_HALF = max(len(row.prefix) for row in ROWS) - 1
+_HALF_PREFIXES = frozenset(
+    row.prefix[:n] for row in SECRET_FORMS if not row.any_case for n in range(1, len(row.prefix))
+)
+_HALF_PREFIXES_ANY_CASE = frozenset(
+    row.prefix[:n] for row in SECRET_FORMS if row.any_case for n in range(1, len(row.prefix))
+)
+_PREFIXES = [(n, row.prefix) for n, row in enumerate(SECRET_FORMS) if not row.any_case]
+_PREFIXES_ANY_CASE = [(n, row.prefix) for n, row in enumerate(SECRET_FORMS) if row.any_case]
+_LONGEST_HALF = max(len(row.prefix) for row in SECRET_FORMS) - 1
 
 
 def redact(text: str) -> tuple[str, int]:
@@ -53,7 +57,7 @@ def redact(text: str) -> tuple[str, int]:
     return (blanked, scan.count) if scan.count else (text, 0)
 
 
-def found_in(text: str) -> list[tuple[int, int, str]]:
+def find_secrets(text: str) -> list[tuple[int, int, str]]:
     """Return (start, end, kind) of each secret in the text. A part that stays visible, such as a name before the
     secret, is not included."""
     scan = _Scan(text, is_all=True)
@@ -70,7 +74,7 @@ def redact_pieces(pieces: Sequence[str], *, out: int = 0) -> list[str]:
     `out` characters of the text were already shown, so they stay unchanged.
     """
     whole = "".join(pieces)
-    found, blanked, at = found_in(whole), list[str](), 0
+    found, blanked, at = find_secrets(whole), list[str](), 0
     for piece in pieces:
         end, seen, shown = at + len(piece), at, ""
         for start, stop, kind in found:
@@ -91,7 +95,7 @@ def is_open(text: str) -> bool:
     return scan.is_open
 
 
-def half_of(text: str) -> str:
+def half_prefix_at_end(text: str) -> str:
     """Return the end of the text that may be the beginning of a secret's prefix; "" if there is none."""
     scan = _Scan(text[-_LONGEST_HALF:], is_all=False)
     return next((scan.text[start:] for start in scan.half_prefixes()), "")
@@ -130,7 +134,7 @@ class _Scan:
 
     @cached_property
     def prefixes(self) -> list[int]:
-        """Return the indexes of the rows whose prefix is in the text. Most texts have none, and cost no more than this
+        """Return the indexes of the forms whose prefix is in the text. Most texts have none, and cost no more than this
         check."""
         text, lowered = self.text, self.lowered
         found = [n for n, prefix in _PREFIXES if prefix in text]
@@ -142,7 +146,7 @@ class _Scan:
         return self.original[self._shown :]
 
     @property
-    def out(self) -> str:
+    def yielded(self) -> str:
         """Return the part of the original that `pieces` has yielded, with its secrets."""
         return self.original[: self._shown]
 
@@ -154,7 +158,7 @@ class _Scan:
     def pieces(self) -> Iterator[str]:
         """Yield the text without its secrets, in pieces."""
         halves = [] if self.is_all else self.half_prefixes()
-        hits = {n: hit for n in self.prefixes if (hit := self.next_hit(ROWS[n]))}
+        hits = {n: hit for n in self.prefixes if (hit := self.next_hit(SECRET_FORMS[n]))}
         while True:
             stop = next((start for start in halves if start >= self.position), len(self.text))
             n = min(hits, key=lambda n: (hits[n][0], hits[n][1] is not None, n), default=None)
@@ -167,10 +171,10 @@ class _Scan:
                 self.position = stop
                 return
             yield self.show(start)
-            yield from self.blank(match, ROWS[n].kind)
+            yield from self.replace_secret(match, SECRET_FORMS[n].kind)
             self.position, self.is_new_word = match.end(), True
             self.count += 1
-            self.renew(hits)
+            self.update_hits(hits)
 
     def show(self, until: int) -> str:
         """Return the next part of the original, up to the index `until` of the text, with the invisible text before
@@ -180,7 +184,7 @@ class _Scan:
         shown, self._shown = self.original[self._shown : end], end
         return shown
 
-    def blank(self, match: re.Match[str], kind: str) -> Iterator[str]:
+    def replace_secret(self, match: re.Match[str], kind: str) -> Iterator[str]:
         """Yield the text before the secret, with a name that stays visible. Then yield the mark in the secret's place,
         and the escape sequences inside the secret, because they also colour later text."""
         start = match.end(1) if match.re.groups else match.start()
@@ -196,9 +200,9 @@ class _Scan:
     def is_behind_gap(self, position: int) -> bool:
         return self.folded is not None and self.folded.is_behind_gap(position - self._first)
 
-    def renew(self, hits: dict[int, _Hit]) -> None:
+    def update_hits(self, hits: dict[int, _Hit]) -> None:
         """Update the hits to the new position; a word begins after every secret."""
-        for n, row in enumerate(ROWS):
+        for n, row in enumerate(SECRET_FORMS):
             if n in hits and hits[n][0] < self.position:
                 hit = self.next_hit(row)
             elif row.at_word_start and self.text.startswith(row.prefix, self.position):
@@ -210,7 +214,7 @@ class _Scan:
             else:
                 hits.pop(n, None)
 
-    def next_hit(self, row: Row) -> _Hit | None:
+    def next_hit(self, row: SecretForm) -> _Hit | None:
         text = self.lowered if row.any_case else self.text
         start = text.find(row.prefix, self.position)
         while start >= 0:
@@ -223,7 +227,7 @@ class _Scan:
             start = text.find(row.prefix, after)
         return None
 
-    def hit_at(self, row: Row, start: int) -> _Hit | None:
+    def hit_at(self, row: SecretForm, start: int) -> _Hit | None:
         if row.at_word_start and not self.begins_word(start):
             return None
         if not self.is_all and row.may_continue(self.text, start):
@@ -243,7 +247,7 @@ class _Scan:
         return [
             start
             for start in range(max(self.position, size - _LONGEST_HALF), size)
-            if self.text[start:] in _HALVES or self.lowered[start:] in _HALVES_ANY_CASE
+            if self.text[start:] in _HALF_PREFIXES or self.lowered[start:] in _HALF_PREFIXES_ANY_CASE
         ]
 
 
@@ -279,39 +283,44 @@ class Stream:
         shown = "".join(scan.pieces())
         self.count += scan.count
         self._context, self._held, self._is_new_word = scan.context, scan.rest, scan.is_new_word
-        self._is_framed = framed or gaps.first_border(scan.out) is not None
+        self._is_framed = framed or gaps.first_border(scan.yielded) is not None
         return shown
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
 
 # Prefixes that are frequent in ordinary text -> the least that a secret with this prefix matches.
-_COMMON = {b"sk-": rb"sk-[A-Za-z0-9_-]{16}", b"://": rb"://[^\s/\"\\]{0,2000}@", b"bearer": rb"bearer(?:\s|\\)"}
-_BYTES = tuple(
-    {row.prefix.encode() for row in ROWS if not row.any_case and not row.prefix.startswith("sk-")} - {*_COMMON}
+_COMMON_PREFIXES = {
+    b"sk-": rb"sk-[A-Za-z0-9_-]{16}",
+    b"://": rb"://[^\s/\"\\]{0,2000}@",
+    b"bearer": rb"bearer(?:\s|\\)",
+}
+_PREFIX_BYTES = tuple(
+    {row.prefix.encode() for row in SECRET_FORMS if not row.any_case and not row.prefix.startswith("sk-")}
+    - {*_COMMON_PREFIXES}
 )
-_BYTES_ANY_CASE = tuple({row.prefix.encode() for row in ROWS if row.any_case} - {*_COMMON})
+_PREFIX_BYTES_ANY_CASE = tuple({row.prefix.encode() for row in SECRET_FORMS if row.any_case} - {*_COMMON_PREFIXES})
 # JSON escapes of ordinary characters, of borders and of colour sequences. They can hide a prefix or split it, and so
-# can the bytes of `_UNSEEN`.
-_HIDDEN = re.compile(rb"\\(?:u(?:00(?:[2-7]|[19]b)|25)|x[19]b\[|033\[|e\[|/)")
-_UNSEEN = tuple({sign.encode()[:2] for sign in (*gaps.BORDERS, "\x9b")})
+# can the bytes of `_HIDING_BYTES`.
+_HIDING_ESCAPE = re.compile(rb"\\(?:u(?:00(?:[2-7]|[19]b)|25)|x[19]b\[|033\[|e\[|/)")
+_HIDING_BYTES = tuple({sign.encode()[:2] for sign in (*gaps.BORDERS, "\x9b")})
 
 
 def may_contain_secret(data: bytes) -> bool:
     """Return whether UTF-8 text or JSON may contain a secret. The check is cheap, and False is certain."""
-    for prefix in _BYTES:  # plain loops: each line of a journal passes here, and any() takes three times as long
+    for prefix in _PREFIX_BYTES:  # plain loops: each line of a journal passes here, and any() takes three times as long
         if prefix in data:
             return True
     lowered = data.lower()
-    for prefix in _BYTES_ANY_CASE:
+    for prefix in _PREFIX_BYTES_ANY_CASE:
         if prefix in lowered:
             return True
-    for prefix, looks in _COMMON.items():
+    for prefix, looks in _COMMON_PREFIXES.items():
         if prefix in lowered and re.search(looks, lowered, re.IGNORECASE):
             return True
-    if b"\x1b" in data or (not data.isascii() and any(sign in data for sign in _UNSEEN)):
+    if b"\x1b" in data or (not data.isascii() and any(sign in data for sign in _HIDING_BYTES)):
         return True
-    return _HIDDEN.search(lowered) is not None
+    return _HIDING_ESCAPE.search(lowered) is not None
 
 
 def redact_event(event: S, encoded: bytes | None = None) -> tuple[S, int]:

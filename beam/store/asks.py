@@ -16,11 +16,11 @@ from beam.model import events
 from beam.model.events import Event, PermissionAsked
 from beam.model.message import ID
 
-FOLLOWED = (PermissionAsked, events.PermissionDecided, events.PermissionCancelled)
+ASK_EVENTS = (PermissionAsked, events.PermissionDecided, events.PermissionCancelled)
 
 
-def follow(directory: Path, event: Event) -> None:
-    """Update the files after this event was written to the journal. The type of the event is one of FOLLOWED."""
+def update_files(directory: Path, event: Event) -> None:
+    """Update the files after this event was written to the journal. The type of the event is one of ASK_EVENTS."""
     match event:
         case events.PermissionAsked():
             crash_point("ask.recorded")

@@ -22,9 +22,9 @@ from beam.base.digest import blake2b
 _MARK, _END = b',"hash":"', b'"}'
 _DIGITS = 16
 _SEAL = re.compile(rb',"hash":"([0-9a-f]{16})"}\Z')
-_SEALED = re.compile(rb',"hash":"([0-9a-f]{16})"}\n')
+_SEAL_AND_NEWLINE = re.compile(rb',"hash":"([0-9a-f]{16})"}\n')
 _SEAL_BYTES = len(_MARK) + _DIGITS + len(_END)
-_FIRST_LOOK = 64 * 1024  # of a segment's end, for its last hash
+_FIRST_READ_BYTES = 64 * 1024  # read from the end of a segment first, to find its last hash
 
 
 class Chain:
@@ -36,17 +36,17 @@ class Chain:
         self._rest = self._new(last.encode(), digest_size=_DIGITS // 2)
 
     @classmethod
-    def of(cls, path: Path, size: int) -> Chain:
+    def read_end(cls, path: Path, size: int) -> Chain:
         """Return the chain at the end of the segment file at `path`, which has `size` bytes.
 
         If the segment's lines have hashes, only the end of the file is read.
         """
-        look = _FIRST_LOOK
+        look = _FIRST_READ_BYTES
         while True:
             begin = max(0, size - look)
-            data = b"".join(files.pieces(path, begin))
+            data = b"".join(files.read_pieces(path, begin))
             at = data.rfind(_MARK)
-            while at >= 0 and not (found := _SEALED.match(data, at)):
+            while at >= 0 and not (found := _SEAL_AND_NEWLINE.match(data, at)):
                 at = data.rfind(_MARK, 0, at)
             if at >= 0 and found is not None:
                 chain = cls(found[1].decode())
@@ -98,7 +98,7 @@ class ChainCheck:
             *ends, begin = piece.split(b"\n")
             for end in ends:
                 self._add(end)
-                wrong = self._end()
+                wrong = self._end_line()
                 if wrong is not None:
                     yield wrong
             self._add(begin)
@@ -109,7 +109,7 @@ class ChainCheck:
         self._hash.update(held[:-_SEAL_BYTES])
         self._held = held[-_SEAL_BYTES:]
 
-    def _end(self) -> HashMismatch | None:
+    def _end_line(self) -> HashMismatch | None:
         found = _SEAL.match(self._held)
         wrong = None
         if found is None:

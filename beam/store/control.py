@@ -13,9 +13,9 @@ from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError, LimitError
 from beam.base.faults import crash_point
 
-Decided = Literal["approve", "amend", "deny"]
-Forwarded = Literal["steer", "set", "query", "act"]
-Asked = Literal[
+DecisionVerb = Literal["approve", "amend", "deny"]
+ForwardedVerb = Literal["steer", "set", "query", "act"]
+HolderVerb = Literal[
     "interrupt",
     "drop",
     "retry",
@@ -29,10 +29,10 @@ Asked = Literal[
     "resume",
     "settings",
 ]
-Verb = Asked | Decided | Forwarded
+Verb = HolderVerb | DecisionVerb | ForwardedVerb
 
 
-class Control(Struct, frozen=True, kw_only=True):
+class ControlRequest(Struct, frozen=True, kw_only=True):
     """One request to the process that holds an agent.
 
     `target` is an id, depending on `verb`: the id of the message (interrupt, drop, retry, edit, steer), of the ask
@@ -57,11 +57,11 @@ class Control(Struct, frozen=True, kw_only=True):
     stop: bool = False
 
 
-_MOST_BYTES = 16 << 20  # an edit's text is as long as a message's may be
-_decoder = msgspec.json.Decoder(Control)
+_MOST_BYTES = 16 << 20  # the text of an edit may be as long as that of a message
+_decoder = msgspec.json.Decoder(ControlRequest)
 
 
-def publish(directory: Path, control: Control) -> None:
+def publish(directory: Path, control: ControlRequest) -> None:
     """Write the request to disk, where the process that holds the agent finds it. Raises LimitError if the request is
     too large."""
     name = f"{control.id}.json"
@@ -75,12 +75,12 @@ def publish(directory: Path, control: Control) -> None:
     crash_point("control.published")
 
 
-def waiting(directory: Path) -> list[str]:
+def waiting_names(directory: Path) -> list[str]:
     """Return the names of the requests that are not answered yet, oldest first."""
     return [name for name in files.names(directory / "new") if name.endswith(".json")]
 
 
-def read(directory: Path, name: str) -> Control | None:
+def read(directory: Path, name: str) -> ControlRequest | None:
     """Return the request; None if its file is gone. Raises CorruptError if the file is not a request."""
     try:
         control = _decoder.decode(files.read(directory / "new" / name, _MOST_BYTES))
@@ -97,7 +97,7 @@ def remove(directory: Path, name: str) -> None:
     files.remove(directory / "new" / name)
 
 
-def archive(directory: Path, name: str) -> None:
+def remove_invalid(directory: Path, name: str) -> None:
     """Remove an entry that is not a request. If it can't be removed, because it is a directory, move it to `tmp/`."""
     try:
         remove(directory, name)

@@ -23,16 +23,16 @@ from beam.base.surrogates import escape_surrogates
 from beam.model import events
 from beam.model.events import AnyEvent, Event
 from beam.model.limits import Limits
-from beam.model.state import Snapshot, State, apply, forget
+from beam.model.state import Snapshot, State, apply, forget_old_messages
 from beam.secrets.redact import redact_event
 from beam.store.chain import Chain
 from beam.store.reader import Reader
-from beam.store.reserve import FITS_BYTES, Reserve
+from beam.store.reserve import USABLE_BYTES, Reserve
 from beam.store.segment import (
     LINE_BYTES,
-    SYNCED,
+    SYNCED_EVENTS,
     Fold,
-    Lines,
+    LineDecoder,
     Segment,
     read_event,
     read_state,
@@ -41,9 +41,9 @@ from beam.store.segment import (
     segments_in,
 )
 
-__all__ = ["Journal", "Lines", "Reader", "Segment", "read_event", "read_state", "segments"]
+__all__ = ["Journal", "LineDecoder", "Reader", "Segment", "read_event", "read_state", "segments"]
 
-_ENDINGS = (events.TurnFinished, events.TurnClosed, events.MessageDead)  # what the reserve is for
+_OUTCOME_EVENTS = (events.TurnFinished, events.TurnClosed, events.MessageDead)  # the reserve may be freed for these
 _DAY_NS = 24 * 3600 * 1_000_000_000
 _MINUTE_NS = 60 * 1_000_000_000
 E = TypeVar("E", bound=Event)
@@ -75,7 +75,7 @@ class Journal:
         self._has_failed_sync = False
         self._unsynced_name = False
         self._name = ""
-        self._chain: Chain | None = None  # null: as the file says
+        self._chain: Chain | None = None  # None: read it from the file
 
     @classmethod
     def open(
@@ -102,23 +102,23 @@ class Journal:
             journal._begin_segment()
             return journal
         try:
-            journal._take((fold or Fold(directory)).take(found[-1]), found[-1])
+            journal._take_over_segment((fold or Fold(directory)).take_segment(found[-1]), found[-1])
         except BaseException as error:
             journal.close()
             if isinstance(error, FileNotFoundError):  # it was removed just now
                 raise files.disk_error("read", directory / found[-1], error) from error
-            if isinstance(error, DiskError) and files.is_full(error) and reserve is not None and reserve.give_up():
+            if isinstance(error, DiskError) and files.is_full(error) and reserve is not None and reserve.free():
                 return cls.open(directory, agent, clock, limits, reserve)
             raise
         return journal
 
-    def _take(self, segment: Segment, name: str) -> None:
+    def _take_over_segment(self, segment: Segment, name: str) -> None:
         self.state = segment.state
         self._continue_in(name, *self._open_to_append(self.directory / name))
         self._begun = self._synced = segment.begin
         self._torn = segment.uncovered[0] if segment.uncovered is not None else None
         if segment.torn is not None:
-            whole = self._decoded(self.directory / name, *segment.torn)
+            whole = self._decode_torn_line(self.directory / name, *segment.torn)
             if self._torn is None and whole is not None and whole.seq == self.state.seq + 1:
                 self._write(b"\n")
                 apply(self.state, whole)
@@ -131,11 +131,11 @@ class Journal:
             self._sync()  # this holder acts on what the last one wrote, which may not be synced yet
 
     @staticmethod
-    def _decoded(path: Path, begin: int, end: int) -> AnyEvent | None:
+    def _decode_torn_line(path: Path, begin: int, end: int) -> AnyEvent | None:
         parts: list[bytes] = []
         if end - begin > LINE_BYTES:
             return None
-        for data in files.pieces(path, begin):
+        for data in files.read_pieces(path, begin):
             if b"\0" in data:
                 return None
             parts.append(data)
@@ -185,13 +185,13 @@ class Journal:
     def _begin_segment(self) -> None:
         now = self._clock.now_ns()
         kept = max(_MINUTE_NS, self._limits.known_ids_days * _DAY_NS)  # who waits for a message must still find it
-        forget(self.state, rfc3339(max(0, now - kept)))
+        forget_old_messages(self.state, rfc3339(max(0, now - kept)))
         snapshot = Snapshot(
             agent=self.agent,
             ts=self._stamp_time(),
             previous=self._name or None,
             last_seq=self.state.seq,
-            after=self._chained().last if self._name else "",
+            after=self._current_chain().last if self._name else "",
             state=Raw(msgspec.json.encode(self.state)),
         )
         chain = Chain()
@@ -201,7 +201,7 @@ class Journal:
         crash_point("segment.written")
         handle, size = self._open_to_append(temporary)
         try:
-            with files.disk("publish", temporary):
+            with files.disk_action("publish", temporary):
                 temporary.rename(self.directory / name)
         except BaseException:
             os.close(handle)
@@ -236,26 +236,26 @@ class Journal:
     def append(self, body: E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False) -> E:
         """Append the event with its header, without secrets, and return the event as it was written.
 
-        With `sync`, or if its type is one of SYNCED, the event is on disk when this returns. Raises DiskError. If the
-        write failed, readers skip the incomplete line. If only the sync failed, the event stays valid.
+        With `sync`, or if its type is one of SYNCED_EVENTS, the event is on disk when this returns. Raises DiskError.
+        If the write failed, readers skip the incomplete line. If only the sync failed, the event stays valid.
         """
-        sync = sync or isinstance(body, SYNCED)
+        sync = sync or isinstance(body, SYNCED_EVENTS)
         try:
             return self._try_append(body, turn, message_id, sync=sync)
         except DiskError as error:
-            if not (files.is_full(error) and self._has_freed_reserve(body)):
+            if not (files.is_full(error) and self._free_reserve_for(body)):
                 raise
         return self._try_append(body, turn, message_id, sync=sync)
 
-    def _has_freed_reserve(self, body: Event) -> bool:
+    def _free_reserve_for(self, body: Event) -> bool:
         """Free the reserve if the event is an outcome that fits into its space. Return whether space was freed."""
-        if self.reserve is None or self._has_failed_sync or not isinstance(body, _ENDINGS):
+        if self.reserve is None or self._has_failed_sync or not isinstance(body, _OUTCOME_EVENTS):
             return False
-        return len(events.encode(body)) <= FITS_BYTES and self.reserve.give_up()
+        return len(events.encode(body)) <= USABLE_BYTES and self.reserve.free()
 
     def _try_append(self, body: E, turn: int | None, message_id: str | None, *, sync: bool) -> E:
         if self._has_failed_sync:
-            self._write_again()
+            self._rewrite_unsynced()
         if self._torn is not None:
             self._repair()
         if sync:
@@ -268,27 +268,27 @@ class Journal:
             clean, seq=self.state.seq + 1, ts=self._stamp_time(), agent=self.agent, turn=turn, message_id=message_id
         )
         try:
-            line = self._line(event)
-        except UnicodeEncodeError:  # a name of a file is in it: the root's, or a program's
+            line = self._encode_line(event)
+        except UnicodeEncodeError:  # it contains a file name that is not UTF-8: the root's, or a program's
             event = escape_surrogates(event)
-            line = self._line(event)
-        self._write(self._chained().seal(line))
+            line = self._encode_line(event)
+        self._write(self._current_chain().seal(line))
         self.redacted += count
         apply(self.state, event)  # type: ignore[arg-type]  # every Event is one of AnyEvent
         if sync:
             self._sync()
         return event
 
-    def _chained(self) -> Chain:
+    def _current_chain(self) -> Chain:
         if self._chain is None:
             path = self.directory / self._name
             try:
-                self._chain = Chain.of(path, self._size)
+                self._chain = Chain.read_end(path, self._size)
             except OSError as error:
                 raise files.disk_error("read", path, error) from error
         return self._chain
 
-    def _line(self, event: Event) -> bytes:
+    def _encode_line(self, event: Event) -> bytes:
         """Return the journal line of the event, as bytes.
 
         Raises DiskError if the line is too long for readers, and CorruptError if a number is too large, so that the
@@ -340,14 +340,14 @@ class Journal:
             raise files.disk_error("sync", self.directory / self._name, error) from error
         self._synced = self._size
 
-    def _write_again(self) -> None:
+    def _rewrite_unsynced(self) -> None:
         """Write the bytes that are not synced yet over themselves, and sync them.
 
         After a failed fsync the operating system considers the pages written. Writing the same bytes makes the pages
         dirty again.
         """
         path = self.directory / self._name
-        with files.disk("sync", path), contextlib.closing(files.pieces(path, self._synced)) as pieces:
+        with files.disk_action("sync", path), contextlib.closing(files.read_pieces(path, self._synced)) as pieces:
             handle = files.open_to_write(path, os.O_WRONLY)
             try:
                 os.lseek(handle, self._synced, os.SEEK_SET)

@@ -20,25 +20,27 @@ from beam.model.message import PLAIN
 from beam.root.paths import AgentPaths
 from beam.store import control
 
-_NAME = "lanes"
+_INDEX_NAME = "lanes"
 
 
-def folder(agent: AgentPaths) -> Path:
+def index_folder(agent: AgentPaths) -> Path:
     """Return the index directory of the agent; for a lane, that of the lane's agent."""
-    return (agent.dir if agent.lane is None else agent.dir.parent.parent) / _NAME
+    return (agent.dir if agent.lane is None else agent.dir.parent.parent) / _INDEX_NAME
 
 
-def has_left(paths: AgentPaths) -> bool:
+def has_work_left(paths: AgentPaths) -> bool:
     """Return whether a message or a request in the lane is not handled yet."""
-    return bool(files.names(paths.queue / "new") or files.names(paths.queue / "cur") or control.waiting(paths.control))
+    return bool(
+        files.names(paths.queue / "new") or files.names(paths.queue / "cur") or control.waiting_names(paths.control)
+    )
 
 
 def add_to_index(lane: AgentPaths) -> None:
     """Add the lane to the index, durably. The directories of the lane must exist."""
     assert lane.lane is not None
-    make(AgentPaths(lane.agent, lane.dir.parent.parent))
-    path = folder(lane) / lane.lane
-    with files.disk("write", path):
+    make_index(AgentPaths(lane.agent, lane.dir.parent.parent))
+    path = index_folder(lane) / lane.lane
+    with files.disk_action("write", path):
         try:
             _make_file(path)
         except FileExistsError:
@@ -47,7 +49,7 @@ def add_to_index(lane: AgentPaths) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """Create the empty file of a lane. Its modification time is 0, which means that `try_again` has not returned True
+    """Create the empty file of a lane. Its modification time is 0, which means that `claim_retry` has not returned True
     yet. Raises OSError, including FileExistsError."""
     handle = files.open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -63,57 +65,57 @@ def remove_from_index(lane: AgentPaths) -> None:
     same time adds the lane again afterwards.
     """
     assert lane.lane is not None
-    with contextlib.suppress(OSError, DiskError):  # then it is looked at once more
-        if not has_left(lane):
-            (folder(lane) / lane.lane).unlink(missing_ok=True)
-            if has_left(lane):
+    with contextlib.suppress(OSError, DiskError):  # the lane then stays in the index, and is checked once more
+        if not has_work_left(lane):
+            (index_folder(lane) / lane.lane).unlink(missing_ok=True)
+            if has_work_left(lane):
                 add_to_index(lane)
 
 
-def entered(agent: AgentPaths) -> list[AgentPaths]:
+def indexed_lanes(agent: AgentPaths) -> list[AgentPaths]:
     """Return the lanes that may have work left, oldest first.
 
     An agent of an earlier version of beam has no index yet. In that case every lane is checked.
     """
-    where = folder(agent)
+    where = index_folder(agent)
     names = files.names(where)
     if not names and not where.is_dir():
-        return [lane for lane in agent.lanes() if has_left(lane)]
+        return [lane for lane in agent.lanes() if has_work_left(lane)]
     return [lane for name in names if PLAIN.match(name) and (lane := agent.lane_of(name)).dir.is_dir()]
 
 
-def try_again(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:
+def claim_retry(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:
     """Return True for the lane at most once in `after_s` seconds.
 
     The modification time of the lane's file is the time of the last True.
     """
     assert lane.lane is not None
-    path = folder(lane) / lane.lane
+    path = index_folder(lane) / lane.lane
     try:
         if 0 <= now_ns - path.lstat().st_mtime_ns < after_s * 1e9:
             return False
         os.utime(path, ns=(now_ns, now_ns), follow_symlinks=False)
-    except OSError:  # it is over, or has no file yet
+    except OSError:  # the lane is finished, or has no file yet
         return lane.dir.is_dir()
     return True
 
 
-def make(agent: AgentPaths) -> None:
+def make_index(agent: AgentPaths) -> None:
     """Create the index with the lanes that an earlier version of beam left. Do nothing if the index exists or the agent
     never had a lane."""
-    where = folder(agent)
+    where = index_folder(agent)
     if where.is_dir() or not (agent.dir / "once").is_dir():
         return
 
-    left = entered(agent)
-    made = where.with_name(f".{_NAME}.{os.getpid()}.tmp")
-    with files.disk("make", where):
+    left = indexed_lanes(agent)
+    made = where.with_name(f".{_INDEX_NAME}.{os.getpid()}.tmp")
+    with files.disk_action("make", where):
         remove_tree(made, ignore_errors=True)
         made.mkdir(0o700)
         for lane in left:
             _make_file(made / lane.dir.name)
         try:
-            made.rename(where)  # it replaces only an empty one; another process listed the same lanes
+            made.rename(where)  # this replaces only an empty directory; else another process made the same index
         except OSError:
             remove_tree(made, ignore_errors=True)
             if not where.is_dir():

@@ -25,10 +25,10 @@ class Lock:
         self.path = path
         self._handle = handle
 
-    def is_still(self) -> bool:
+    def is_in_place(self) -> bool:
         """Return whether the locked file is still the file at the path. It is not if somebody removed or replaced the
         file; others would then lock another file. Raises OSError."""
-        return _is_still(self.path, self._handle)
+        return _is_in_place(self.path, self._handle)
 
     def release(self) -> None:
         """Release the lock, even if a forked process still has a copy of the descriptor."""
@@ -48,7 +48,7 @@ class Lock:
 
 def try_lock(path: Path) -> Lock | None:
     """Return the lock; None if somebody else has it. Does not wait."""
-    return _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return _take_lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def is_free(path: Path) -> bool:
@@ -83,7 +83,7 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def _take(path: Path, how: int) -> Lock | None:
+def _take_lock(path: Path, how: int) -> Lock | None:
     while True:
         try:
             handle = files.open_to_write(path, os.O_RDWR | os.O_CREAT)
@@ -98,7 +98,7 @@ def _take(path: Path, how: int) -> Lock | None:
             os.close(handle)
             raise files.disk_error("lock", path, error) from error
         try:
-            if _is_still(path, handle):
+            if _is_in_place(path, handle):
                 return Lock(path, handle)
         except OSError as error:
             os.close(handle)
@@ -113,14 +113,14 @@ def short_lock(path: Path, timeout: float = 10.0) -> Iterator[int]:
     No holder of this lock waits for anything else meanwhile. Raises DiskError if the lock can't be taken within
     `timeout` seconds.
     """
-    lock = try_lock(path) or (_wait_for(path, timeout) if timeout > 0 else None)
+    lock = try_lock(path) or (_wait_for_lock(path, timeout) if timeout > 0 else None)
     if lock is None:
         raise files.disk_error("lock", path, TimeoutError(0, f"held by another process for {timeout:g} s"))
     with lock:
         yield lock._handle
 
 
-def _wait_for(path: Path, timeout: float) -> Lock | None:
+def _wait_for_lock(path: Path, timeout: float) -> Lock | None:
     """Wait for the lock in the order of the kernel's queue and return it; return None after `timeout` seconds.
 
     With polling, a process might never get the lock while others take it in quick succession. flock has no timeout, so
@@ -133,7 +133,7 @@ def _wait_for(path: Path, timeout: float) -> Lock | None:
 
     def stand() -> None:
         try:
-            lock = _take(path, fcntl.LOCK_EX)
+            lock = _take_lock(path, fcntl.LOCK_EX)
         except DiskError as error:
             failed.append(error)
         else:
@@ -160,7 +160,7 @@ def _wait_for(path: Path, timeout: float) -> Lock | None:
     return taken[0] if taken else None
 
 
-def _is_still(path: Path, handle: int) -> bool:
+def _is_in_place(path: Path, handle: int) -> bool:
     held = os.fstat(handle)
     try:
         named = path.stat(follow_symlinks=False)

@@ -24,8 +24,8 @@ from beam.base.surrogates import escape_surrogates
 from beam.model.message import ID, Options
 from beam.model.outcome import Outcome
 
-TURN_JSON = "turn.json"  # there while a turn is open: a process that outlives its turn looks for it
-_MOST_NAMES = 1_000  # looked at in one go; what an agent has more than that waits
+TURN_JSON = "turn.json"  # exists while a turn is open; a process that outlives its turn checks for it
+_MOST_NAMES = 1_000  # of requests that are listed at once; further requests wait
 _SETTLED_S = 1.0  # a file that is no JSON and younger than this may still be written
 _ANSWER_BYTES = 256 * 1024 * 1024  # an outcome with its reply
 
@@ -98,7 +98,7 @@ def refusal_of(error: BeamError) -> Refusal:
 # -- the holder's side -------------------------------------------------------------------------------------------------
 
 
-class Folder:
+class OutboxFolder:
     """An outbox as the turn's holder uses it: through an open descriptor, which refers to the same folder even if the
     path is renamed or replaced."""
 
@@ -110,7 +110,7 @@ class Folder:
             raise files.disk_error("open", path, error) from error
 
     @classmethod
-    def make(cls, path: Path) -> Folder:
+    def make(cls, path: Path) -> OutboxFolder:
         """Create the folder, accessible to its owner only, and open it. Raises DiskError."""
         files.make_directory(path)
         return cls(path)
@@ -160,7 +160,7 @@ class Folder:
         answer."""
         try:
             data = msgspec.json.encode(answer)
-        except UnicodeEncodeError:  # a name of a file is in it
+        except UnicodeEncodeError:  # it contains a file name that is not UTF-8
             data = msgspec.json.encode(escape_surrogates(answer))
         self._publish(f"{name}.answer", data)
 
@@ -194,14 +194,14 @@ class Folder:
             os.rename(temporary, name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
 
 
-def left_in(turns: Path) -> Iterator[tuple[str, Folder]]:
+def abandoned_outboxes(turns: Path) -> Iterator[tuple[str, OutboxFolder]]:
     """Yield the outboxes below the folder `turns` that a dead holder left. Each comes as the key of its turn and the
     opened outbox."""
     for key in files.names(turns):
         path = turns / key / "outbox"
         with contextlib.suppress(DiskError, OSError):
             if stat.S_ISDIR(path.lstat().st_mode):
-                yield key, Folder(path)
+                yield key, OutboxFolder(path)
 
 
 # -- the agent's side --------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def take_back(folder: Path, name: str) -> bool:
     return True
 
 
-def answer_to(folder: Path, name: str) -> Answer | None:
+def read_answer(folder: Path, name: str) -> Answer | None:
     """Return the holder's newest answer to the request; None if there is none yet. Raises DiskError."""
     try:
         data = files.read(folder / f"{name}.answer", _ANSWER_BYTES)

@@ -25,11 +25,11 @@ from beam.root.paths import ARCHIVED
 from beam.store.lock import short_lock
 
 BOXES = ("tmp", "new", "cur", "dead")
-_IN_TURN = ("new", "cur", "dead", "new", "cur")  # as a message moves, and again for one that went back
+_SEARCH_ORDER = ("new", "cur", "dead", "new", "cur")  # as a message moves, then again for one that moved back
 MESSAGE_BYTES = 16 << 20  # of its file: twice the longest text (1 MiB unless `limits:` says more), each letter escaped
 LAST_POSITION = 2**63 - 1  # what a journal and every reader of JSON can hold
 _FILE = re.compile(r"([0-9]{20})-(.+)\.json\Z")
-_LATEST = LAST_POSITION - 2**40  # clocks that are past this (the year 2262) leave room to count on
+_LATEST_CLOCK_NS = LAST_POSITION - 2**40  # a clock past this (the year 2262) counts as this: positions can go on
 
 
 def archived_error(agent: str) -> UsageError:
@@ -83,7 +83,7 @@ class Queue:
     def each(self, box: str) -> Iterator[Entry]:
         """Yield the entries of the box in the order of publication. To get only the first entry is cheap, however large
         the box is."""
-        names = files.listed(self.directory / box)
+        names = files.unsorted_names(self.directory / box)
         first = min(names, default="")
         if (entry := entry_of(first, box)) is not None:
             yield entry
@@ -99,7 +99,7 @@ class Queue:
         """Return the ids of the messages in the box. This is cheaper than `entries`."""
         return {name.partition("-")[2].removesuffix(".json") for name in files.names(self.directory / box)}
 
-    def ahead(self, entry: Entry) -> int:
+    def count_ahead(self, entry: Entry) -> int:
         """Return how many waiting messages come before this entry."""
         names = files.names(self.directory / "new")
         return bisect_left(names, entry.name) - bisect_left(names, "0")  # a hidden file is no message
@@ -111,14 +111,14 @@ class Queue:
         boxes only if that fails. The boxes are searched in the order in which messages move, and some twice, because
         the message may be requeued during the search.
         """
-        named = self.named(message_id, position) if position is not None else None
+        named = self.find_by_name(message_id, position) if position is not None else None
         if named is not None:
             return named
-        return next((entry for box in _IN_TURN if (entry := self.find_in(box, message_id)) is not None), None)
+        return next((entry for box in _SEARCH_ORDER if (entry := self.find_in(box, message_id)) is not None), None)
 
-    def named(self, message_id: str, position: int) -> Entry | None:
+    def find_by_name(self, message_id: str, position: int) -> Entry | None:
         """Return the entry of the message with that id and position; None if no box has such a file."""
-        entries = (Entry(position, message_id, box) for box in _IN_TURN)
+        entries = (Entry(position, message_id, box) for box in _SEARCH_ORDER)
         return next((entry for entry in entries if os.path.lexists(self.path(entry))), None)
 
     def find_in(self, box: str, message_id: str) -> Entry | None:
@@ -164,7 +164,7 @@ class Queue:
                 raise archived_error(messages[0].to)
             if known is not None and (self.find(messages[0].id) is not None or known()):
                 return 0
-            waiting, last = self._waiting(new)
+            waiting, last = self._count_waiting(new)
             if not exempt and waiting + len(messages) > limits.waiting:
                 raise LimitError(
                     f"{waiting} messages wait for {messages[0].to}, the limit is {limits.waiting}",
@@ -172,14 +172,14 @@ class Queue:
                     subject=messages[0].to,
                 )
             last = max(self._last_position(handle), last)
-            first = max(last + 1, min(clock.now_ns(), _LATEST))
+            first = max(last + 1, min(clock.now_ns(), _LATEST_CLOCK_NS))
             if first + len(messages) > LAST_POSITION:
                 raise CorruptError(
                     f"the queue of {messages[0].to} has used up its last position: nothing can come after it",
                     f"`beam queue list {messages[0].to}` shows what waits; drop the last",
                     subject=messages[0].to,
                 )
-            data = [_encoded(message) for message in messages]
+            data = [_encode(message) for message in messages]
             entries = [Entry(first + offset, message.id, "new") for offset, message in enumerate(messages)]
             temporaries = [tmp / entry.name for entry in entries]
             finals = [self.path(entry) for entry in entries]
@@ -197,20 +197,20 @@ class Queue:
                 crash_point("put.renamed")
                 files.sync_directory(new)
             except BaseException as error:
-                left = [path for path in (*temporaries, *published) if not _take_back(path)]
+                left = [path for path in (*temporaries, *published) if not _try_remove(path)]
                 if isinstance(error, DiskError) and not set(left).isdisjoint(published):
-                    raise _not_taken_back(error, messages) from error
+                    raise _not_withdrawn_error(error, messages) from error
                 raise
             crash_point("put.published")
         return len(messages)
 
     @staticmethod
-    def _waiting(new: Path) -> tuple[int, int]:
+    def _count_waiting(new: Path) -> tuple[int, int]:
         """Return how many messages wait, and the position of the last one.
 
         Only the last names are parsed, because parsing all of them may take longer than listing the directory.
         """
-        names = files.listed(new)
+        names = files.unsorted_names(new)
         last = entry_of(max(names, default=""), "new")
         if last is not None and last.position <= LAST_POSITION:
             return len(names), last.position
@@ -246,7 +246,7 @@ class Queue:
 
     def rewrite(self, entry: Entry, message: Message) -> None:
         """Replace the content of the file of an entry that waits."""
-        files.publish(self.directory / "tmp" / entry.name, self.path(entry), _encoded(message))
+        files.publish(self.directory / "tmp" / entry.name, self.path(entry), _encode(message))
 
     def sweep(self) -> None:
         """Remove files that dead writers left in `tmp/`. This is done under `put_lock`, so no living process is writing
@@ -260,7 +260,7 @@ class Queue:
                     (directory / name).unlink()
 
 
-def _encoded(message: Message) -> bytes:
+def _encode(message: Message) -> bytes:
     data = encode(message)
     if len(data) > MESSAGE_BYTES:
         raise LimitError(
@@ -271,7 +271,7 @@ def _encoded(message: Message) -> bytes:
     return data
 
 
-def _take_back(path: Path) -> bool:
+def _try_remove(path: Path) -> bool:
     """Remove the file. Return whether the file is gone."""
     try:
         path.unlink(missing_ok=True)
@@ -280,7 +280,7 @@ def _take_back(path: Path) -> bool:
     return True
 
 
-def _not_taken_back(error: DiskError, messages: list[Message]) -> DiskError:
+def _not_withdrawn_error(error: DiskError, messages: list[Message]) -> DiskError:
     ids = ", ".join(message.id for message in messages)
     return DiskError(
         f"{error.message}; {ids} could not be withdrawn: it may run, or be lost in a power cut",

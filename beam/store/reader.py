@@ -7,7 +7,7 @@ from pathlib import Path
 from beam.base import files
 from beam.base.errors import CorruptError, DiskError
 from beam.model.events import AnyEvent
-from beam.store.segment import Lines, check_snapshot, segments
+from beam.store.segment import LineDecoder, check_snapshot, segments
 
 
 class Reader:
@@ -20,7 +20,7 @@ class Reader:
         self._name = ""
         self._offset = 0
         self._is_in_snapshot = True
-        self._lines: Lines | None = None
+        self._lines: LineDecoder | None = None
 
     def poll(self) -> list[AnyEvent]:
         """Return the events since the last call.
@@ -33,14 +33,14 @@ class Reader:
             while True:
                 if self._name:
                     self._read_segment(found)
-                following = self._following()
+                following = self._next_segment()
                 if following is None:
                     return found
                 if self._name:
                     self._read_segment(found)
                 if self._lines is not None:
                     self._lines.check_whole()
-                self._name, self._offset, self._lines = following, 0, Lines(self.directory / following)
+                self._name, self._offset, self._lines = following, 0, LineDecoder(self.directory / following)
                 self._is_in_snapshot = True
         except CorruptError:
             raise
@@ -49,7 +49,7 @@ class Reader:
                 raise
             return found
 
-    def _following(self) -> str | None:
+    def _next_segment(self) -> str | None:
         names = segments(self.directory)
         if self._name:
             later = [name for name in names if name > self._name]
@@ -65,7 +65,7 @@ class Reader:
         try:
             if self._offset and path.stat().st_size <= self._offset:
                 return
-            for data in files.pieces(path, self._offset):
+            for data in files.read_pieces(path, self._offset):
                 begin = self._offset
                 self._offset += len(data)
                 if self._is_in_snapshot:

@@ -11,7 +11,7 @@ from beam.base import files
 from beam.base.errors import DiskError
 
 BYTES = 64 * 1024
-FITS_BYTES = BYTES // 2  # what may be written into its room: some is lost to a line that was cut short, and to blocks
+USABLE_BYTES = BYTES // 2  # of the freed space: some of it is lost to a line that was cut short, and to blocks
 
 
 class Reserve:
@@ -36,7 +36,7 @@ class Reserve:
             if files.is_full(error):
                 raise
 
-    def give_up(self) -> bool:
+    def free(self) -> bool:
         """Free the reserve. Return whether there was a reserve to free."""
         try:
             self.path.unlink()

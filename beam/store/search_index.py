@@ -26,7 +26,7 @@ _VERSION = 2
 _SLOTS = 1024  # entries of one microsecond
 _LATEST_US = (1 << 63) // _SLOTS - (1 << 30)  # in the year 2255
 _MOST_CHARS = 64 << 10  # of one entry
-_WAIT_S = 30.0  # for another process that catches up
+_WAIT_S = 30.0  # for another process that updates the index
 _WORDS = re.compile(r'"([^"]*)"|(\S+)')
 _SCHEMA = """
 CREATE TABLE journal (id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, inode INTEGER, seq INTEGER, stamp TEXT);
@@ -35,7 +35,7 @@ CREATE VIRTUAL TABLE entry USING fts5(
     detail=full, tokenize="unicode61 remove_diacritics 2");
 INSERT INTO entry (entry, rank) VALUES ('automerge', 8);
 """
-BEGIN, END = "\x02", "\x03"  # around what was found, in a snippet
+BEGIN, END = "\x02", "\x03"  # before and after each found word in a snippet
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     snippet: str
 
 
-class _Known(Struct, frozen=True):
+class _IndexedJournal(Struct, frozen=True):
     """How far a journal is indexed: `inode` is the inode of its directory, `seq` the number of the last indexed event,
     and `stamp` a stamp of its files when they were read. `number` is the id of the journal in the index."""
 
@@ -71,7 +71,7 @@ class SearchIndex:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._db = _opened(path)
+        self._db = _open_index(path)
 
     def close(self) -> None:
         """Close the index file."""
@@ -82,7 +82,7 @@ class SearchIndex:
 
         Return a line of text for each journal that could not be read. Raises DiskError if the index can't be written.
         """
-        with _translated(self._path):
+        with _translate_errors(self._path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 problems = self._update_all(journals)
@@ -104,7 +104,7 @@ class SearchIndex:
         wanted = _query(text)
         if not wanted:
             return []
-        with _translated(self._path):
+        with _translate_errors(self._path):
             ids = dict(self._db.execute("SELECT key, id FROM journal"))
             if keys is not None:
                 of = " OR ".join(f'"j{ids[key]}"' for key in keys if key in ids)
@@ -131,38 +131,41 @@ class SearchIndex:
             ]
 
     def _update_all(self, journals: Mapping[str, Path]) -> list[str]:
-        known = {key: _Known(*row) for key, *row in self._db.execute("SELECT key, id, inode, seq, stamp FROM journal")}
+        known = {
+            key: _IndexedJournal(*row)
+            for key, *row in self._db.execute("SELECT key, id, inode, seq, stamp FROM journal")
+        }
         for key in known.keys() - journals.keys():
-            self._forget(known[key].number)
+            self._forget_events(known[key].number)
             self._db.execute("DELETE FROM journal WHERE id = ?", (known[key].number,))
         problems = []
         for key, directory in journals.items():
             try:
-                self._read(key, directory, known.get(key))
+                self._index_journal(key, directory, known.get(key))
             except FileNotFoundError:
                 continue  # removed just now: next time
             except BeamError as error:
                 problems.append(f"{key}: {error}")
         return problems
 
-    def _read(self, key: str, directory: Path, known: _Known | None) -> None:
+    def _index_journal(self, key: str, directory: Path, known: _IndexedJournal | None) -> None:
         names, inode = segments(directory), directory.stat().st_ino
         stamp = _stamp(directory, names)
         if known is None:
             number = self._db.execute("INSERT INTO journal (key, inode) VALUES (?, ?)", (key, inode)).lastrowid
-            known = _Known(number or 0, inode, 0, "")
+            known = _IndexedJournal(number or 0, inode, 0, "")
         if stamp == known.stamp:
             return
         seq = known.seq
         if inode != known.inode or _last_seq(directory, names) < seq:  # another journal of that name
-            self._forget(known.number)
+            self._forget_events(known.number)
             seq = 0
         elif names[0] != known.stamp.partition(" ")[0]:
-            self._forget(known.number, before=int(names[0][:-6]))
+            self._forget_events(known.number, before=int(names[0][:-6]))
         try:
             for event in _events_after(directory, names, seq):
                 seq = event.seq
-                self._add(known.number, event)
+                self._add_event(known.number, event)
         except BeamError:
             stamp = ""
             raise
@@ -171,18 +174,18 @@ class SearchIndex:
                 "UPDATE journal SET inode = ?, seq = ?, stamp = ? WHERE id = ?", (inode, seq, stamp, known.number)
             )
 
-    def _forget(self, number: int, before: int | None = None) -> None:
+    def _forget_events(self, number: int, before: int | None = None) -> None:
         found = self._db.execute("SELECT rowid, seq FROM entry WHERE entry MATCH ?", (f'journal:"j{number}"',))
         gone = [(rowid,) for rowid, seq in found if before is None or seq < before]
         self._db.executemany("DELETE FROM entry WHERE rowid = ?", gone)
 
-    def _add(self, number: int, event: AnyEvent) -> None:
+    def _add_event(self, number: int, event: AnyEvent) -> None:
         said = _text_of(event)
         if said is None or not said[1].strip():
             return
         kind, text = said
         values = (text[:_MOST_CHARS], f"j{number}", event.seq, event.turn, event.message_id, kind)
-        free = _id_at(_happened_ns(event))
+        free = _id_at(_event_ns(event))
         while True:
             try:
                 self._db.execute(
@@ -204,12 +207,12 @@ class SearchIndex:
         return max((row[0] for row in rows), default=number) + 1
 
 
-def _opened(path: Path | None) -> sqlite3.Connection:
+def _open_index(path: Path | None) -> sqlite3.Connection:
     """Return a connection to the index. If there is no index, or one of another version, create a new one. Raises
     DiskError, CorruptError."""
-    with _translated(path):
+    with _translate_errors(path):
         for _ in range(2):
-            db = _connected(path)
+            db = _connect(path)
             try:
                 db.execute("BEGIN IMMEDIATE")
                 (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -234,7 +237,7 @@ def remove(path: Path | None) -> None:
         files.remove(name)
 
 
-def _connected(path: Path | None) -> sqlite3.Connection:
+def _connect(path: Path | None) -> sqlite3.Connection:
     if path is not None:
         os.close(files.open_to_write(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC))  # refuses links; 0600
     db = sqlite3.connect(":memory:" if path is None else str(path), timeout=_WAIT_S, isolation_level=None)
@@ -248,13 +251,13 @@ def _connected(path: Path | None) -> sqlite3.Connection:
 
 
 @contextlib.contextmanager
-def _translated(path: Path | None) -> Iterator[None]:
+def _translate_errors(path: Path | None) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
         hint = f"it is only a cache: rm {path}" if path is not None else "try again"
         raise DiskError(f"can't use the search index: {error}", hint, subject=str(path or "")) from error
-    except (sqlite3.Error, UnicodeDecodeError, LookupError, TypeError) as error:  # also what makes no sense in it
+    except (sqlite3.Error, UnicodeDecodeError, LookupError, TypeError) as error:  # or the file contains nonsense
         raise CorruptError(f"the search index is damaged: {error}", f"rm {path}", subject=str(path)) from error
 
 
@@ -273,7 +276,7 @@ def _id_at(ns: int) -> int:
     return min(max(0, ns // 1000), _LATEST_US) * _SLOTS
 
 
-def _happened_ns(event: AnyEvent) -> int:
+def _event_ns(event: AnyEvent) -> int:
     """Return the time of the event (ns). For an event imported from a CLI's own files, return the time in these files,
     but never a time later than that of the import."""
     written = recorded_ns(event.ts)

@@ -19,8 +19,9 @@ from beam.model import events
 from beam.model.events import AnyEvent
 from beam.model.state import Snapshot, State, fold
 
-# On disk before anything follows them. A line that is damaged and has one of these and then more behind it was synced.
-SYNCED = (
+# Each of these is on disk before the next event is written. So if one of these and a further line follow a damaged
+# line, that line had been synced.
+SYNCED_EVENTS = (
     events.MessageClaimed,
     events.MessageRequeued,
     events.PromptSent,
@@ -29,14 +30,14 @@ SYNCED = (
     events.MessageDead,
 )
 
-VERSION = events.VERSION  # of every line
-GONE = "gone"  # the kind of the error that says that an event's segment was removed
+VERSION = events.VERSION  # the version of every line
+GONE_KIND = "gone"  # the kind of the error that says that an event's segment was removed
 
-# The longest line of a journal. By the default limits an agent's longest line (64 MiB) makes one of 768 MiB at most: it
-# is in it twice, and every character an escape of six.
+# The longest line of a journal. With the default limits, an agent's longest line (64 MiB) makes a journal line of at
+# most 768 MiB, which contains the agent's line twice, with each character escaped as six.
 LINE_BYTES = 1 << 30
 _TAIL_BYTES = 1024
-_ZEROS_BYTES = 256 << 20  # a power cut leaves no more of them: what was written and not synced, some seconds' output
+_ZEROS_BYTES = 256 << 20  # the most that a power cut leaves: some seconds' output that was written and not synced
 
 _snapshot_decoder = msgspec.json.Decoder(Snapshot)
 _state_decoder = msgspec.json.Decoder(State)
@@ -77,7 +78,9 @@ def read_event(directory: Path, seq: int) -> AnyEvent:
         for event in Segment.read(directory / holding[-1]).events if holding else ():
             if event.seq == seq:
                 return event
-    raise DiskError(f"event {seq} is not in {directory}", "its segment was removed", subject=str(directory), kind=GONE)
+    raise DiskError(
+        f"event {seq} is not in {directory}", "its segment was removed", subject=str(directory), kind=GONE_KIND
+    )
 
 
 class Segment(Struct):
@@ -106,13 +109,13 @@ class Segment(Struct):
         If a line is damaged, no notice covers it yet, and a crash explains the damage, `uncovered` is set to the range
         from that line on. Raises CorruptError for any other damage.
         """
-        rest = _Rest()
-        lines = Lines(path)
+        rest = _PartialLine()
+        lines = LineDecoder(path)
         state: State | None = None
         found: list[AnyEvent] = []
         begin = size = 0
         after, tail = "", b""
-        for data in files.pieces(path):
+        for data in files.read_pieces(path):
             size += len(data)
             tail = (tail + data)[-_TAIL_BYTES:]
             if state is not None:
@@ -127,8 +130,8 @@ class Segment(Struct):
             after, state = _snapshot_state(path, rest.end(data[:line_end]))
             found += lines.feed(data[line_end + 1 :], begin)
         if state is None:
-            raise _no_snapshot(path)
-        return cls(path, after, state, found, begin, lines.position, lines.torn(size), lines.pending, tail)
+            raise _no_snapshot_error(path)
+        return cls(path, after, state, found, begin, lines.position, lines.torn_range(size), lines.pending, tail)
 
     def read_on(self) -> bool:
         """Add the events that were appended since the last read. Return False and change nothing if the file may be
@@ -138,10 +141,10 @@ class Segment(Struct):
         """
         if self.torn is not None or self.uncovered is not None:
             return False
-        lines = Lines(self.path)
+        lines = LineDecoder(self.path)
         size = self.end - len(self.tail)
         tail, found = b"", list(lines.feed(b"", self.end))
-        for data in files.pieces(self.path, size):
+        for data in files.read_pieces(self.path, size):
             if not tail and not data.startswith(self.tail):
                 return False
             found += lines.feed(data if tail else data[len(self.tail) :])
@@ -149,7 +152,7 @@ class Segment(Struct):
             tail = (tail + data)[-_TAIL_BYTES:]
         if not tail:
             return False
-        self.torn, self.uncovered, self.tail = lines.torn(size), lines.pending, tail
+        self.torn, self.uncovered, self.tail = lines.torn_range(size), lines.pending, tail
         self.events += found
         self.end = lines.position
         return True
@@ -168,22 +171,22 @@ class Fold:
         CorruptError, DiskError."""
         found = segments(self.directory)
         try:
-            return self._folded(found[-1]).state if found else State()
+            return self._fold_segment(found[-1]).state if found else State()
         except FileNotFoundError:
             return State()  # the agent was removed with all its files just now
 
-    def last(self) -> State:
+    def last_state(self) -> State:
         """Return the state as of the last read, without reading again. If nothing was read yet, read now."""
         return self.state() if self._segment is None else self._segment.state
 
-    def take(self, name: str) -> Segment:
+    def take_segment(self, name: str) -> Segment:
         """Return the segment of that name with the current state, for a caller that may change the state. This object
         no longer uses the segment."""
-        segment = self._folded(name)
+        segment = self._fold_segment(name)
         self._segment = None
         return segment
 
-    def _folded(self, name: str) -> Segment:
+    def _fold_segment(self, name: str) -> Segment:
         segment = self._segment
         if segment is None or segment.path.name != name or not segment.read_on():
             segment = Segment.read(self.directory / name)
@@ -197,10 +200,10 @@ def check_snapshot(path: Path, data: bytes, size: int) -> None:
     """Raise CorruptError if `data`, the last bytes read of a segment's first line, can't belong to a snapshot, or if
     `size`, the number of bytes read so far, is too large. Such a file may be endless."""
     if b"\0" in data or size > LINE_BYTES:
-        raise _no_snapshot(path)
+        raise _no_snapshot_error(path)
 
 
-def _no_snapshot(path: Path) -> CorruptError:
+def _no_snapshot_error(path: Path) -> CorruptError:
     hint = "move it aside; the segment before it is whole"
     return CorruptError(f"{path} has no snapshot", hint, subject=str(path))
 
@@ -228,7 +231,7 @@ def _snapshot_state(path: Path, line: bytes | None) -> tuple[str, State]:
     return snapshot.after, state
 
 
-class _Rest:
+class _PartialLine:
     """The beginning of a line whose end is not read yet. A line that contains zeros can't be an event, so only its size
     is kept."""
 
@@ -269,7 +272,7 @@ def whole_lines(data: Iterable[bytes]) -> Iterator[bytes | None]:
     Yield None for a line that contains zeros. For a line that is too long, yield None and stop. An incomplete last line
     is left out.
     """
-    rest = _Rest()
+    rest = _PartialLine()
     for piece in data:
         *ends, begin = piece.split(b"\n")
         for end in ends:
@@ -280,7 +283,7 @@ def whole_lines(data: Iterable[bytes]) -> Iterator[bytes | None]:
             return
 
 
-class Lines:
+class LineDecoder:
     """Turns the bytes of a segment after its snapshot into events. The bytes are fed in pieces.
 
     After a damaged line, events are held back until a notice that covers all damage; `pending` is the range of bytes
@@ -291,7 +294,7 @@ class Lines:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._rest = _Rest()
+        self._rest = _PartialLine()
         self.position = 0
         self.pending: tuple[int, int] | None = None
         self._why: CorruptError | None = None
@@ -319,7 +322,7 @@ class Lines:
             size = self._rest.size + end - start
             line = self._rest.end(data[start:end]) if self._rest.size else data[start:end]
             self.position += size + 1
-            event = self._line(line, begin, begin + size)
+            event = self._decode_line(line, begin, begin + size)
             start = end + 1
             if event is not None:
                 yield event
@@ -327,9 +330,9 @@ class Lines:
         if self._rest.is_too_long:
             begin = self.position if self.pending is None else self.pending[0]
             self.pending, self._why = (begin, begin), CorruptError("a line that has no end")
-            self._raise()
+            self._raise_damage()
 
-    def _line(self, line: bytes | None, begin: int, end: int) -> AnyEvent | None:
+    def _decode_line(self, line: bytes | None, begin: int, end: int) -> AnyEvent | None:
         try:
             event = events.decode(b"\0" if line is None else line)
         except CorruptError as error:
@@ -354,12 +357,12 @@ class Lines:
         """Add one more line to the pending range; the line is either `event` or damaged. Raises CorruptError if a crash
         can't explain the damage."""
         if self._has_synced or (event is not None and not self._has_zeros):
-            self._raise()
+            self._raise_damage()
         assert self.pending is not None
         self.pending = self.pending[0], end
-        self._has_synced = isinstance(event, SYNCED)
+        self._has_synced = isinstance(event, SYNCED_EVENTS)
 
-    def _raise(self) -> None:
+    def _raise_damage(self) -> None:
         begin = self.pending[0] if self.pending else 0
         raise CorruptError(
             f"{self._path} is damaged at byte {begin}: {self._why}",
@@ -371,11 +374,11 @@ class Lines:
         """Raise CorruptError if damage still waits for its notice. Call this when nothing more follows in the
         segment."""
         if self.pending is not None:
-            self._raise()
+            self._raise_damage()
 
-    def torn(self, size: int) -> tuple[int, int] | None:
+    def torn_range(self, size: int) -> tuple[int, int] | None:
         """Return the range of the bytes after the last newline; None if there are none. `size` is the size of the
         file."""
         if size > self.position and self.pending is not None and self._has_synced:
-            self._raise()
+            self._raise_damage()
         return (self.position, size) if size > self.position else None

@@ -21,7 +21,7 @@ from beam.base.near import nearest
 from beam.teams import claude_files, model
 from beam.teams.model import LEAD, Member, Roster, inbox_name
 from beam.teams.task_files import TaskFiles
-from beam.teams.vendor_lock import held
+from beam.teams.vendor_lock import hold_lock
 
 
 class TeamFiles(TaskFiles):
@@ -37,7 +37,7 @@ class TeamFiles(TaskFiles):
 
     def roster(self) -> Roster:
         """Return the team's configuration. Raises NotFoundError if it is missing or can't be parsed."""
-        found = claude_files.whole(self.config, model.roster)
+        found = claude_files.read_parsed(self.config, model.roster)
         if found is None:
             raise NotFoundError(f"the team {self.folder} has no configuration", "beam team list", subject=self.folder)
         return found
@@ -66,7 +66,7 @@ class TeamFiles(TaskFiles):
             "from": sender,
             "text": text,
             **({"summary": summary} if summary else {}),
-            "timestamp": stamp(),
+            "timestamp": current_timestamp(),
             "msgV": 1,
             "msg_id": str(uuid.uuid4()),
             "type": "message",
@@ -75,14 +75,14 @@ class TeamFiles(TaskFiles):
         }
         os.makedirs(f"{self.team_dir}/inboxes", exist_ok=True)  # noqa: PTH103 - a text
         path = self.inbox(to)
-        with held(path):
-            claude_files.replace(path, [*claude_files.letters(path), letter])
+        with hold_lock(path):
+            claude_files.replace(path, [*claude_files.inbox_messages(path), letter])
         return str(letter["msg_id"])
 
     def frame(self, to: str, kind: str, *, sender: str, **fields: Any) -> str:
         """Append a frame (a control message of Claude Code's team protocol, a JSON object) of the type `kind` to a
         member's inbox, and return the new message's id."""
-        text = json.dumps({"type": kind, **fields, "timestamp": stamp()}, ensure_ascii=False)
+        text = json.dumps({"type": kind, **fields, "timestamp": current_timestamp()}, ensure_ascii=False)
         return self.post(to, text, sender=sender)
 
     def mail(self, name: str) -> tuple[model.Mail, ...]:
@@ -95,7 +95,7 @@ class TeamFiles(TaskFiles):
         path = self.inbox(name)
         if claude_files.read(path) is None:  # its team ended
             return
-        with held(path):
+        with hold_lock(path):
             data = claude_files.read(path)
             left = model.inbox_without(data, mail_id) if data is not None else None
             if left is not None:
@@ -123,7 +123,7 @@ class TeamFiles(TaskFiles):
         self._change_config(join)
         path = self.inbox(str(value["name"]))
         os.makedirs(f"{self.team_dir}/inboxes", exist_ok=True)  # noqa: PTH103 - a text
-        with held(path):
+        with hold_lock(path):
             if claude_files.read(path) is None:
                 claude_files.replace(path, [])
         return bool(given_up)
@@ -138,12 +138,12 @@ class TeamFiles(TaskFiles):
 
     def members(self) -> list[dict[str, Any]]:
         """Return the members' entries in the configuration unchanged, with the fields that only beam writes."""
-        found = (claude_files.whole(self.config, model.object_in) or {}).get("members")
+        found = (claude_files.read_parsed(self.config, model.object_in) or {}).get("members")
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
     def _change_config(self, change: Callable[[dict[str, Any]], None]) -> None:
-        with held(self.config):
-            value = claude_files.whole(self.config, model.object_in)
+        with hold_lock(self.config):
+            value = claude_files.read_parsed(self.config, model.object_in)
             if value is None:
                 raise NotFoundError(f"the team {self.folder} is gone", "beam team list", subject=self.folder)
             value["members"] = [one for one in value.get("members") or [] if isinstance(one, dict)]
@@ -189,6 +189,6 @@ def create(home: str, name: str, *, session_id: str, cwd: str) -> TeamFiles:
     return TeamFiles(home, name)
 
 
-def stamp() -> str:
+def current_timestamp() -> str:
     """Return the current time as Claude Code writes it: RFC 3339, in UTC, with milliseconds."""
     return rfc3339(time.time_ns())[:23] + "Z"

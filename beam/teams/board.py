@@ -9,14 +9,14 @@ from typing import Literal
 from msgspec import Struct, field
 
 from beam.base.clock import rfc3339
-from beam.model.prices import AS_OF
+from beam.model.prices import PRICES_AS_OF
 from beam.teams.diff import Team
 from beam.teams.mail import Letter
 from beam.teams.stuck import Wait
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
-from beam.teams.usage import Used
+from beam.teams.usage import MemberUsage
 
-Word = Literal["live", "starting", "stale", "orphan", "tasks"]
+TeamState = Literal["live", "starting", "stale", "orphan", "tasks"]
 
 
 class TeamLine(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class TeamLine(Struct, frozen=True, kw_only=True):
 
     team: str
     home: str
-    state: Word
+    state: TeamState
     lead: str = ""
     lead_pid: int | None = None
     session_id: str = ""
@@ -114,11 +114,11 @@ class TeamShown(Struct, frozen=True, kw_only=True):
     team: TeamLine
     members: tuple[MemberLine, ...]
     waits: tuple[Wait, ...]
-    usage: tuple[Used, ...]
-    prices_as_of: str = AS_OF
+    usage: tuple[MemberUsage, ...]
+    prices_as_of: str = PRICES_AS_OF
 
 
-class Doing(Struct, frozen=True):
+class LastActivity(Struct, frozen=True):
     """The last activity in a member's transcript.
 
     `doing` is the last tool call, `last_words` the last text. `state` is working or idle, and `since` (RFC 3339) is
@@ -158,7 +158,7 @@ def team_line(team: Team) -> TeamLine:
     )
 
 
-def _state(team: Team) -> Word:
+def _state(team: Team) -> TeamState:
     if team.roster is None:
         return "orphan" if team.post.inboxes() else "tasks"
     if team.is_stale:
@@ -166,10 +166,10 @@ def _state(team: Team) -> Word:
     return "live" if team.lead_pid is not None or team.roster.made_by else "starting"
 
 
-def member_lines(team: Team, used: Iterable[Used], doing: dict[str, Doing]) -> list[MemberLine]:
+def member_lines(team: Team, used: Iterable[MemberUsage], doing: dict[str, LastActivity]) -> list[MemberLine]:
     """Return one line for each member of a team, the lead first. `doing` maps the members' names to their last
     activities."""
-    by_member: dict[str, list[Used]] = {}
+    by_member: dict[str, list[MemberUsage]] = {}
     for one in used:
         by_member.setdefault(one.member, []).append(one)
     found = []
@@ -178,7 +178,7 @@ def member_lines(team: Team, used: Iterable[Used], doing: dict[str, Doing]) -> l
         mine = by_member.get(name, [])
         costs = [one.cost_usd for one in mine]
         tasks = [t for t in team.tasks.known.values() if t.owner == name and t.status != COMPLETED]
-        now = doing.get(name, Doing())
+        now = doing.get(name, LastActivity())
         current = next((t for t in tasks if t.status == IN_PROGRESS), None)
         found.append(
             MemberLine(
@@ -223,10 +223,12 @@ def task_lines(team: Team) -> list[TaskLine]:
         )
         for task in team.tasks.known.values()
     ]
-    return sorted(lines, key=lambda line: (_RANK.get(line.status, 2), not line.is_ready, _number(line.id), line.id))
+    return sorted(
+        lines, key=lambda line: (_RANK.get(line.status, 2), not line.is_ready, _task_number(line.id), line.id)
+    )
 
 
-def _number(task_id: str) -> int:
+def _task_number(task_id: str) -> int:
     return int(task_id) if task_id.isascii() and task_id.isdigit() and len(task_id) < _LONGEST_NUMBER else 0
 
 
@@ -262,7 +264,7 @@ def thread_of(one: str, other: str) -> str:
     return " · ".join(sorted((one, other)))
 
 
-def threads(lines: Sequence[MailLine]) -> list[MailLine]:
+def group_by_thread(lines: Sequence[MailLine]) -> list[MailLine]:
     """Return the messages grouped by conversation. The conversation with the most recent message is last."""
     last = {line.thread: line.at for line in lines}
     return sorted(lines, key=lambda line: (last[line.thread], line.thread, line.at))

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from beam.teams.notify import Notify
     from beam.teams.notify_elsewhere import NotifyElsewhere
 
-HOT_SWEEP_S = 2.0  # a notification may be lost: the living teams are looked at again that often,
-FULL_SWEEP_S = 30.0  # and everything that often, and after a burst or a pause of this process
-SWEEP_SHARE = 0.003  # of the time, at most, goes into looking at the living teams
+HOT_SWEEP_S = 2.0  # how often the live teams are checked, because a notification may be lost
+FULL_SWEEP_S = 30.0  # how often everything is checked; also done after a burst or a pause of this process
+SWEEP_SHARE = 0.003  # the largest share of the time for checking the live teams
 MISSING_S = 0.1  # how soon a directory that was not there is noticed
 POLL_S = 0.04
 POLL_ALL_S = 0.2
@@ -77,7 +77,7 @@ class Changes:
     def start(self) -> None:
         """Read the existing small files, then start the thread that reports changes."""
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))  # the copy must not wait for a busy reader
-        notify = None if self._poll_only else self._notify()
+        notify = None if self._poll_only else self._start_listener()
         self.sweep()
         self._thread = threading.Thread(target=self._run, args=(notify,), name="teams", daemon=True)
         self._thread.start()
@@ -141,9 +141,9 @@ class Changes:
         self._announce()
 
     def _copy(self, file: TeamFile) -> None:
-        self._keep(*disk.read(file, time.time_ns()))
+        self._add_snapshot(*disk.read(file, time.time_ns()))
 
-    def _keep(self, snapshot: FileSnapshot, signature: Signature | None) -> None:
+    def _add_snapshot(self, snapshot: FileSnapshot, signature: Signature | None) -> None:
         path = snapshot.file.path
         with self._lock:
             if signature is None:
@@ -165,11 +165,11 @@ class Changes:
 
     # -- the thread ----------------------------------------------------------------------------------------------------
 
-    def _paths(self) -> tuple[str, ...]:
+    def _existing_paths(self) -> tuple[str, ...]:
         return tuple(path for path in self._wanted if Path(path).is_dir())
 
-    def _notify(self) -> Notify | NotifyElsewhere | None:
-        self._watching = self._paths()
+    def _start_listener(self) -> Notify | NotifyElsewhere | None:
+        self._watching = self._existing_paths()
         if not self._watching:
             return None
         try:
@@ -203,13 +203,13 @@ class Changes:
                 continue
             if len(self._watching) < len(self._wanted) and now - missing >= self._recheck_interval_s():
                 missing = now
-                if self._paths() != self._watching:
-                    before, notify = notify, self._notify()
+                if self._existing_paths() != self._watching:
+                    before, notify = notify, self._start_listener()
                     if before is not None:
                         before.close()
                     self._mark("*")
                     self.sweep()
-            burst = self._await(notify)
+            burst = self._await_changes(notify)
             slept = time.monotonic() - now > _SLEPT_S
             if burst or slept or now - full >= FULL_SWEEP_S:
                 full = time.monotonic()
@@ -228,7 +228,7 @@ class Changes:
         """Return the number of seconds after which missing directories are looked for again."""
         return _OTHERS_S if set(self._folders) <= set(self._watching) else MISSING_S
 
-    def _await(self, notify: Notify | NotifyElsewhere | None) -> bool:
+    def _await_changes(self, notify: Notify | NotifyElsewhere | None) -> bool:
         """Wait for changes and copy the changed files. Return True if notifications were lost, so that some changes may
         be missing."""
         if notify is None:
@@ -249,12 +249,12 @@ class Changes:
         while paths:
             first = {path: read for path in paths if (read := self._inbox_copy(path)) is not None}
             for path in paths:
-                if path in self._watching:  # it is gone: to be looked for again
+                if path in self._watching:  # a directory that is gone is looked for again
                     self._watching = tuple(one for one in self._watching if one != path or Path(one).is_dir())
                 if path in first:
-                    self._keep(*first[path])
+                    self._add_snapshot(*first[path])
                 else:
-                    self._changed(path)
+                    self._handle_path(path)
             if lost or time.monotonic() >= until:
                 break
             paths, lost = notify.wait(0)
@@ -268,7 +268,7 @@ class Changes:
         file = disk.team_file_of(home, path) if home is not None else None
         return disk.read(file, time.time_ns()) if file is not None and file.kind == "inbox" else None
 
-    def _changed(self, path: str) -> None:
+    def _handle_path(self, path: str) -> None:
         home = next((one for one in self._claude_homes if path.startswith(one + "/")), None)
         if home is None and self._accept is not None:
             if self._accept(path):

@@ -49,7 +49,7 @@ def read(path: str) -> bytes | None:
         return None
 
 
-def whole(path: str, parse: Callable[[bytes], T | None]) -> T | None:
+def read_parsed(path: str, parse: Callable[[bytes], T | None]) -> T | None:
     """Return the result of `parse` for the file's content. Return None if the file is missing, or if `parse` returned
     None in each of several tries."""
     for _ in range(_HALF_TRIES):
@@ -63,7 +63,7 @@ def whole(path: str, parse: Callable[[bytes], T | None]) -> T | None:
     return None
 
 
-def letters(path: str) -> list[Any]:
+def inbox_messages(path: str) -> list[Any]:
     data = read(path)
     if data is None or not data.strip():
         return []
@@ -80,7 +80,7 @@ def write_new(path: str, value: object) -> None:
 
 def write(path: str, data: bytes) -> None:
     folder, _, name = path.rpartition("/")
-    with files.disk("write", Path(path)):
+    with files.disk_action("write", Path(path)):
         handle = files.open_directory(Path(folder), follow=False)
         try:
             files.write_at(handle, name, data)
@@ -92,5 +92,5 @@ def write(path: str, data: bytes) -> None:
 def replace(path: str, value: object) -> None:
     temporary = f"{path}.tmp.{secrets.token_hex(4)}"
     write_new(temporary, value)
-    with files.disk("write", Path(path)):
+    with files.disk_action("write", Path(path)):
         os.replace(temporary, path)  # noqa: PTH105 - texts

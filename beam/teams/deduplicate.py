@@ -39,7 +39,7 @@ class Deduplicator:
         self._happened: dict[Hashable, int] = {}
         self._counts: dict[tuple[Hashable, str], int] = {}
 
-    def first(self, key: Hashable) -> bool:
+    def add_if_new(self, key: Hashable) -> bool:
         """Return whether the key is new, and remember the key."""
         if key in self._keys:
             return False
@@ -48,7 +48,7 @@ class Deduplicator:
             del self._keys[next(iter(self._keys))]
         return True
 
-    def new(self, what: Hashable, *, source: str) -> bool:
+    def count_report(self, what: Hashable, *, source: str) -> bool:
         """Count one report of the content `what` by this source. Return True if the source has now reported `what` more
         often than any other source: only then the report is a new event."""
         count = self._counts[what, source] = self._counts.get((what, source), 0) + 1

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from beam.agents.claude.history import Line
+from beam.agents.claude.history import TranscriptLine
 from beam.agents.fields import obj, string
 from beam.model import events as all_events
 from beam.model.events import Event
@@ -19,7 +19,7 @@ from beam.model.outcome import Usage
 from beam.model.prices import Tokens, cost_usd
 from beam.teams.deduplicate import Deduplicator, KeyOwners
 from beam.teams.event_factory import EventFactory
-from beam.teams.mail import Letter, Post
+from beam.teams.mail import Letter, TeamMail
 from beam.teams.members import Ask, Members
 from beam.teams.model import LEAD, HookCall, Mail, Roster, Session, Task, digest, frame_of, when_ns
 from beam.teams.records import Call, proof
@@ -47,7 +47,7 @@ class Team:
         self.home = home
         self.name = name
         self.tell = EventFactory(name, home)
-        self.post = Post(self.tell, once, mail_ids)
+        self.post = TeamMail(self.tell, once, mail_ids)
         self.tasks = Tasks(self.tell, once)
         self.members = Members(self.tell, once)
         self.turns = Turns()
@@ -121,7 +121,7 @@ class Diff:
             events.append(team.tell(all_events.TeamStarted, when, "", key, "files", **fields))
         team.roster = roster
         self._speakers[home, roster.session_id] = (name, lead.name if (lead := roster.lead) else LEAD)
-        events += team.members.roster(roster, at_ns)
+        events += team.members.on_roster(roster, at_ns)
         return events + self._early_mail(team)
 
     def config_gone(self, home: str, name: str, at_ns: int) -> None:
@@ -158,10 +158,10 @@ class Diff:
         team = self.team(home, name)
         events, fresh = team.post.inbox(to, mails, at_ns)
         for letter in fresh:
-            events += team.members.frame(letter, "files")
+            events += team.members.on_frame(letter, "files")
         for event in list(events):
             if isinstance(event, all_events.MailDelivered) and to in team.members.present and to != LEAD:
-                events += team.members.working(to, when_ns(event.ts), "files", "mail", is_said=False)
+                events += team.members.on_working(to, when_ns(event.ts), "files", "mail", is_said=False)
         return events
 
     def inbox_gone(self, home: str, name: str, to: str, at_ns: int) -> list[Event]:
@@ -170,7 +170,7 @@ class Diff:
 
     def task(self, home: str, name: str, task: Task, at_ns: int) -> list[Event]:
         """Apply the content of a task's file."""
-        return self.team(home, name).tasks.file(task, at_ns)
+        return self.team(home, name).tasks.on_file(task, at_ns)
 
     def task_gone(self, home: str, name: str, task_id: str, at_ns: int) -> list[Event]:
         """Record that a task's file is gone."""
@@ -187,8 +187,8 @@ class Diff:
         if team is None or lead is None or not session.status_ns:
             return []
         if session.status == "idle":
-            return team.members.idle(lead.name, session.status_ns, "process")
-        return team.members.working(lead.name, session.status_ns, "process", session.status)
+            return team.members.on_idle(lead.name, session.status_ns, "process")
+        return team.members.on_working(lead.name, session.status_ns, "process", session.status)
 
     def session_gone(self, home: str, pid: int) -> None:
         """Record that a process is no longer in the register of sessions."""
@@ -248,7 +248,7 @@ class Diff:
 
     # -- transcripts ---------------------------------------------------------------------------------------------------
 
-    def line(self, team: Team, member: str, line: Line, *, is_member: bool = True) -> list[Event]:
+    def line(self, team: Team, member: str, line: TranscriptLine, *, is_member: bool = True) -> list[Event]:
         """Apply one line of a member's transcript. If `is_member` is False, the line is from the transcript of a
         subagent that the member started."""
         at_ns = when_ns(line.at)
@@ -256,11 +256,11 @@ class Diff:
             self._speakers[team.home, line.session_id] = (team.name, line.member)
         events: list[Event] = [team.tell.body(body, at_ns, member) for body in line.bodies if at_ns]
         if used := team.turns.add(member, line, is_member=is_member):
-            events.append(self._used(team, member, f"used/{line.reply_id}", at_ns, used))
+            events.append(self._member_used(team, member, f"used/{line.reply_id}", at_ns, used))
         if not is_member:
             return events
         if line.kind in ("user", "assistant") and at_ns and member != LEAD:
-            events += team.members.working(member, at_ns, "transcript", "transcript")
+            events += team.members.on_working(member, at_ns, "transcript", "transcript")
         for called in line.called:
             team.calls[called.call_id] = (called.name, called.input)
             if len(team.calls) > _CALLS:
@@ -295,7 +295,7 @@ class Diff:
             events += self._message_received(team, member, mail, at_ns)
         return events
 
-    def _used(self, team: Team, member: str, key: str, at_ns: int, used: Mapping[str, Tokens]) -> Event:
+    def _member_used(self, team: Team, member: str, key: str, at_ns: int, used: Mapping[str, Tokens]) -> Event:
         costs = {model: cost_usd(model, tokens) for model, tokens in used.items()}
         tokens = reduce(Tokens.plus, used.values())
         usage = Usage(
@@ -312,14 +312,14 @@ class Diff:
 
     def _message_received(self, team: Team, member: str, mail: Mail, at_ns: int) -> list[Event]:
         if mail.kind == "teammate_terminated":
-            return team.members.frame(Letter(mail, member, at_ns), "transcript")
+            return team.members.on_frame(Letter(mail, member, at_ns), "transcript")
         is_proof = bool(mail.frame) or mail.sender not in (LEAD, *team.members.present)
         me = team.members.present.get(member)
         if me is not None and me.prompt.strip() == mail.text.strip():
             is_proof = me.has_own_process
         events, letter = team.post.on_received(member, mail, "transcript", is_proof=is_proof)
         if letter is not None:
-            events += team.members.frame(letter, "transcript")
+            events += team.members.on_frame(letter, "transcript")
         if me is None and mail.sender == LEAD and not is_proof and not events:
             team.early_mail.append((member, mail, at_ns))
         return events
@@ -338,7 +338,7 @@ class Diff:
         return events
 
     def _apply_call(self, team: Team, call: Call) -> list[Event]:
-        if not self._calls_done.first((team.home, team.name, call.call_id)):
+        if not self._calls_done.add_if_new((team.home, team.name, call.call_id)):
             return []
         found = proof(call)
         if found.change is not None:
@@ -367,7 +367,7 @@ class Diff:
         if team is not None and team.is_ended and not named:
             team = None  # a session that was resumed leads another team now; its calls say nothing of this one
         if team is None and may_guess:
-            team = self.team(home, named) if named else self._guessed(home, call)
+            team = self.team(home, named) if named else self._guess_team(home, call)
         if team is None:
             return None
         member = call.member or speaker or LEAD
@@ -382,18 +382,18 @@ class Diff:
                     input=call.input,
                     record=call.response,
                 )
-                return [*self._permitted(team, member, call), *self._apply_call(team, made)]
+                return [*self._permission_granted(team, member, call), *self._apply_call(team, made)]
             case "PostToolUseFailure":
-                return self._permitted(team, member, call)
+                return self._permission_granted(team, member, call)
             case "PermissionRequest":
                 return self._permission_requested(team, member, call)
             case "TeammateIdle":
-                return team.members.idle(member, call.at_ns, "hook")
+                return team.members.on_idle(member, call.at_ns, "hook")
             case "SubagentStart" if member in team.members.present:
-                return team.members.working(member, call.at_ns, "hook", "a turn")
+                return team.members.on_working(member, call.at_ns, "hook", "a turn")
         return []
 
-    def _guessed(self, home: str, call: HookCall) -> Team | None:
+    def _guess_team(self, home: str, call: HookCall) -> Team | None:
         """Return the probable team of a call whose session no file and no transcript mentioned yet; None if there is
         none. A member in a terminal pane has such a session of its own."""
         own = f"session-{call.session_id[:8]}"
@@ -404,7 +404,9 @@ class Diff:
             here = [team for team in self.teams.values() if team.home == home and team.is_live]
             both = [team.name for team in here if {sender, to} <= team.members.present.keys()]
             return self.team(home, owner or (both[0] if len(both) == 1 else own))
-        found = (self.teams.get((home, name)) for name in (own, call.session_id))  # headless, it is called as its id
+        found = (
+            self.teams.get((home, name)) for name in (own, call.session_id)
+        )  # a headless team is named after the whole id
         return next((team for team in found if team is not None and not team.is_ended), None)
 
     def _permission_requested(self, team: Team, member: str, call: HookCall) -> list[Event]:
@@ -421,7 +423,7 @@ class Diff:
         )
         return team.members.on_asked(ask, "hook", call.input)
 
-    def _permitted(self, team: Team, member: str, call: HookCall) -> list[Event]:
+    def _permission_granted(self, team: Team, member: str, call: HookCall) -> list[Event]:
         """Return the events of the member's open permission request for this tool, if there is one. The tool ran, so
         the request was permitted."""
         for request_id, ask in list(team.members.asks.items()):

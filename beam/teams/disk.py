@@ -20,7 +20,7 @@ Kind = Literal["config", "inbox", "task", "session"]
 SMALL = ("teams", "tasks", "sessions")  # files that are written whole, and read whole
 FOLDERS = (*SMALL, "projects")
 _PID_DIGITS = 10
-LARGEST = 16 * 1024 * 1024  # an inbox that nobody empties has a few; as values it takes ten times as much
+LARGEST = 16 * 1024 * 1024  # an inbox that nobody empties has a few MiB; its parsed values take ten times as much
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 Signature = tuple[int, int, int]  # mtime in nanoseconds, size, inode
@@ -90,7 +90,7 @@ def read(file: TeamFile, now_ns: int) -> tuple[FileSnapshot, Signature | None]:
         return FileSnapshot(file, None, now_ns), None
     try:
         found = os.fstat(handle)
-        data = files.content(handle, found.st_size, LARGEST)
+        data = files.read_content(handle, found.st_size, LARGEST)
     except OSError:
         return FileSnapshot(file, None, now_ns), None
     finally:

@@ -11,7 +11,7 @@ from beam.teams.model import LEAD, Roster
 
 MEMBER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 LONGEST = 256 * 1024  # characters of a message
-_AROUND = re.compile(r"\A[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+|[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+\Z")
+_INVISIBLE_ENDS = re.compile(r"\A[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+|[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+\Z")
 
 
 def check_text(text: str) -> str:
@@ -34,7 +34,7 @@ def is_frame(text: str) -> bool:
     Surrounding white space and invisible characters do not hide a frame, nor do very long numbers. An object that is
     nested too deeply to be parsed counts as a frame.
     """
-    bare = _AROUND.sub("", text)
+    bare = _INVISIBLE_ENDS.sub("", text)
     if not bare.startswith("{"):
         return False
     try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LARGEST = 1024 * 1024
 KEPT_S = 24 * 3600
 
-# A call without any of these signs contains no secret, unless it contains COMMON or a URL with a password. A test
+# A call without any of these signs contains no secret, unless it contains COMMON_SIGN or a URL with a password. A test
 # compares the signs with `beam.secrets`. SIGNS_ANY_CASE are searched in the lower-cased call: names, and escapes that
 # may be used within a secret.
 SIGNS = (
@@ -53,7 +53,7 @@ SIGNS_ANY_CASE = (
     *(b"sessiontoken", b"authorization", b"api-key", b"bearer ", b"bearer\t", b"bearer\\", b"\\u00", b"\\u25", b"\\/"),
     *(b"x1b[", b"x9b[", b"033[", b"\\e["),
 )
-COMMON = b"sk-"
+COMMON_SIGN = b"sk-"
 _TOKEN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 
@@ -110,7 +110,7 @@ def write(payload: bytes, spool: bytes, now_ns: int) -> None:
     try:
         handle = posix.open(path, flags)
     except FileNotFoundError:
-        make(spool)
+        make_directory(spool)
         handle = posix.open(path, flags | posix.O_CREAT, 0o600)
         sweep(spool, now_ns)
     try:
@@ -126,11 +126,11 @@ def may_hold_secret(payload: bytes) -> bool:
         return True
     if b"://" in payload and b"@" in payload:
         return True
-    at = payload.find(COMMON)
+    at = payload.find(COMMON_SIGN)
     while at >= 0:
         if not payload[at + 3 : at + 19].translate(None, _TOKEN):
             return True
-        at = payload.find(COMMON, at + 1)
+        at = payload.find(COMMON_SIGN, at + 1)
     return False
 
 
@@ -139,7 +139,7 @@ def redacted(payload: bytes) -> bytes:
     try:
         redact = _redactor()
         return redact(payload.decode("utf-8", "replace"))[0].encode("utf-8", "replace")
-    except Exception:  # noqa: BLE001 - a hook is in nobody's way
+    except Exception:  # noqa: BLE001 - a hook must not disturb Claude Code
         return b""
 
 
@@ -162,14 +162,14 @@ def file_name(now_ns: int) -> bytes:
     return time.strftime("%Y-%m-%dT%H.jsonl", time.gmtime(now_ns // 1_000_000_000)).encode()
 
 
-def make(path: bytes) -> None:
+def make_directory(path: bytes) -> None:
     """Create the directory and its parents, private to the user."""
     try:
         posix.mkdir(path, 0o700)
     except FileExistsError:
         return
     except FileNotFoundError:
-        make(path.rpartition(b"/")[0])
+        make_directory(path.rpartition(b"/")[0])
         posix.mkdir(path, 0o700)
 
 

@@ -38,14 +38,14 @@ EVENTS = (
     "PostToolUse",
     "PostToolUseFailure",
 )
-_ONLY = {  # the tools whose calls the team's events are made of, and those that need permission
+_MATCHERS = {  # the tools whose calls become events of the team, and those that need permission
     "PostToolUse": "SendMessage|TaskCreate|TaskUpdate|Agent|Task|Bash|Edit|Write",
 }
 TIMEOUT_S = 5
 _MOST_BYTES = 4 << 20  # of somebody's settings
 
 
-class Done(Struct, frozen=True, kw_only=True):
+class InstallResult(Struct, frozen=True, kw_only=True):
     """The result for one settings file. `action` is installed or removed; `changed` names the hook events whose entries
     were changed."""
 
@@ -84,75 +84,75 @@ class _SavedSettings(Struct, frozen=True):
     v: int = 1
 
 
-def install(path: Path, *, kept: Path | None = None, state: str = "") -> Done:
+def install(path: Path, *, kept: Path | None = None, state: str = "") -> InstallResult:
     """Add the command to the settings of every hook event that lacks it.
 
     `kept` is the directory in which the earlier content is saved; `state` is passed to `command`. Raises ConfigError
     for a file that can't be parsed.
     """
-    before = _bytes(path)
-    settings = _settings(path, before)
+    before = _read_bytes(path)
+    settings = _parse_settings(path, before)
     hooks = settings.setdefault("hooks", {})
-    _check(path, hooks)
-    is_first = all(_without(groups) == groups for groups in hooks.values())
+    _check_hooks(path, hooks)
+    is_first = all(_without_command(groups) == groups for groups in hooks.values())
     changed = []
     for event in EVENTS:
         entry = _entry(event, command(state))
         groups = hooks.get(event, [])
-        others = _without(groups)
+        others = _without_command(groups)
         if groups.count(entry) != 1 or [group for group in groups if group != entry] != others:
             hooks[event] = [*others, entry]
             changed.append(event)
     if changed:
-        after = _text(settings, before or b"")
+        after = _settings_text(settings, before or b"")
         if kept is not None:
-            known = _known(path, kept, before)
+            known = _saved_settings(path, kept, before)
             if is_first:
                 known = _SavedSettings(escape_surrogates(str(path.resolve())), before, "", path.parent.is_dir())
             if known is not None:
                 files.make_directory(kept)
                 record = msgspec.structs.replace(known, after=_digest(after))
-                files.replace(_record(path, kept), msgspec.json.encode(record) + b"\n")
+                files.replace(_record_path(path, kept), msgspec.json.encode(record) + b"\n")
         _write(path, after)
-    return Done(path=str(path), action="installed", changed=tuple(changed))
+    return InstallResult(path=str(path), action="installed", changed=tuple(changed))
 
 
-def uninstall(path: Path, *, kept: Path | None = None) -> Done:
+def uninstall(path: Path, *, kept: Path | None = None) -> InstallResult:
     """Remove the command from all hook events, and each group and list that becomes empty. If the file is unchanged
     since `install`, its earlier content is restored from the directory `kept`. Raises ConfigError for a file that can't
     be parsed."""
-    data = _bytes(path)
-    settings = _settings(path, data)
+    data = _read_bytes(path)
+    settings = _parse_settings(path, data)
     hooks = settings.get("hooks", {})
-    _check(path, hooks)
+    _check_hooks(path, hooks)
     changed = []
     for event, groups in list(hooks.items()):
-        if (left := _without(groups)) != groups:
+        if (left := _without_command(groups)) != groups:
             changed.append(event)
             hooks[event] = left
             if not left:
                 del hooks[event]
-    known = _known(path, kept, data) if kept is not None else None
+    known = _saved_settings(path, kept, data) if kept is not None else None
     if changed and known is not None:
         _restore(path, known)
     elif changed:
         if not hooks:
             del settings["hooks"]
-        _write(path, _text(settings, data or b""))
-    if kept is not None and _record(path, kept).exists():
-        files.remove(_record(path, kept))
-    return Done(path=str(path), action="removed", changed=tuple(changed))
+        _write(path, _settings_text(settings, data or b""))
+    if kept is not None and _record_path(path, kept).exists():
+        files.remove(_record_path(path, kept))
+    return InstallResult(path=str(path), action="removed", changed=tuple(changed))
 
 
-def _record(path: Path, kept: Path) -> Path:
+def _record_path(path: Path, kept: Path) -> Path:
     return kept / f"{_digest(bytes(path.resolve()))}.json"
 
 
-def _known(path: Path, kept: Path, now: bytes | None) -> _SavedSettings | None:
+def _saved_settings(path: Path, kept: Path, now: bytes | None) -> _SavedSettings | None:
     """Return the settings that `install` saved before its change. Return None if it saved nothing, or if the present
     content of the file (`now`) is not what `install` wrote."""
     try:
-        known = typed_values.decode(files.read(_record(path, kept), 2 * _MOST_BYTES), _SavedSettings)
+        known = typed_values.decode(files.read(_record_path(path, kept), 2 * _MOST_BYTES), _SavedSettings)
     except (FileNotFoundError, ValueError, RecursionError):
         return None
     return known if known.after == _digest(now or b"") else None
@@ -168,16 +168,16 @@ def _restore(path: Path, known: _SavedSettings) -> None:
         return
     path.resolve().unlink(missing_ok=True)
     if not known.has_folder:
-        with contextlib.suppress(OSError):  # one that holds more now stays
+        with contextlib.suppress(OSError):  # a directory with other files in it stays
             path.parent.rmdir()
 
 
 def _entry(event: str, run: str) -> dict[str, Any]:
-    matcher = {"matcher": _ONLY[event]} if event in _ONLY else {}
+    matcher = {"matcher": _MATCHERS[event]} if event in _MATCHERS else {}
     return {**matcher, "hooks": [{"type": "command", "command": run, "timeout": TIMEOUT_S}]}
 
 
-def _without(groups: list[Any]) -> list[Any]:
+def _without_command(groups: list[Any]) -> list[Any]:
     """Return the groups of hooks without beam's command. A group that contains only this command is left out."""
     found = []
     for group in groups:
@@ -194,14 +194,14 @@ def _is_mine(hook: object) -> bool:
     return isinstance(hook, dict) and str(hook.get("command", "")).endswith(MARK)
 
 
-def _bytes(path: Path) -> bytes | None:
+def _read_bytes(path: Path) -> bytes | None:
     try:
         return files.read(path, _MOST_BYTES, follow=True)
     except FileNotFoundError:
         return None
 
 
-def _settings(path: Path, data: bytes | None) -> dict[str, Any]:
+def _parse_settings(path: Path, data: bytes | None) -> dict[str, Any]:
     try:
         settings = json.loads(data) if data and data.strip() else {}
     except (ValueError, RecursionError) as error:
@@ -213,20 +213,20 @@ def _settings(path: Path, data: bytes | None) -> dict[str, Any]:
     return settings
 
 
-def _check(path: Path, hooks: object) -> None:
+def _check_hooks(path: Path, hooks: object) -> None:
     if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
         raise ConfigError(
             f"{path}: beam can't read its `hooks`", "repair it first; nothing was changed", subject=str(path)
         )
 
 
-def _text(settings: dict[str, Any], like: bytes) -> bytes:
+def _settings_text(settings: dict[str, Any], like: bytes) -> bytes:
     """Return the settings as the JSON of a file, indented like the content `like`."""
     found = re.search(rb"\n([ \t]+)", like)
     indent = found[1].decode() if found else 2
     try:
         return json.dumps(settings, indent=indent, ensure_ascii=False).encode() + b"\n"
-    except UnicodeEncodeError:  # half of a pair is in it: it stays an escape
+    except UnicodeEncodeError:  # half of a surrogate pair is in it, and stays an escape
         return json.dumps(settings, indent=indent).encode() + b"\n"
     except RecursionError as error:
         raise ConfigError("the settings are nested too deeply", "nothing was changed") from error

@@ -8,16 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from beam.agents.claude.history import Line
+from beam.agents.claude.history import TranscriptLine
 from beam.teams import disk, model
 from beam.teams.diff import Diff, Team
 from beam.teams.tails import Tails, lines
-from beam.teams.watch import find_leads
+from beam.teams.watch import check_leads
 
 _RANK = {"session": 0, "config": 1, "task": 2, "inbox": 3}
 
 
-class Look:
+class TeamsSnapshot:
     """The state of the teams in Claude Code's directories at the time `now_ns`, when this object was created."""
 
     def __init__(self, homes: Sequence[str]) -> None:
@@ -27,35 +27,35 @@ class Look:
         for file in sorted(found, key=lambda file: _RANK[file.kind]):
             snapshot, _ = disk.read(file, self.now_ns)
             if snapshot.data is not None:
-                self._take(file, snapshot.data, snapshot.at_ns)
-        find_leads(self._diff, self.now_ns)
+                self._apply_file(file, snapshot.data, snapshot.at_ns)
+        check_leads(self._diff, self.now_ns)
 
     def teams(self) -> list[Team]:
         """Return all teams. An inbox directory or a task list without a configuration counts as a team, too."""
         return list(self._diff.teams.values())
 
-    def lines(self, team: Team) -> Iterator[tuple[str, bool, Line]]:
+    def lines(self, team: Team) -> Iterator[tuple[str, bool, TranscriptLine]]:
         """Yield (member, is_member, line) for each line of the team's transcripts, in the order of their times.
         `is_member` is False for a line of a subagent that the member started."""
         tails = Tails(team.home, self._diff, began_ns=self.now_ns)
         for tail, line in lines(tails.find(since_ns=0, is_new=False, only=team)):
             yield tail.member, tail.is_member, line
 
-    def ends(self, team: Team) -> list[tuple[str, Line]]:
+    def last_lines(self, team: Team) -> list[tuple[str, TranscriptLine]]:
         """Return (member, line) for the last lines of each member's transcript, in the order of their times; [] if the
         team is not live."""
         if not team.is_live:
             return []
         tails = Tails(team.home, self._diff, began_ns=self.now_ns)
         tails.find(since_ns=None, is_new=False, only=team)
-        return [(tail.member, line) for tail, line in lines(tails.ends(team))]
+        return [(tail.member, line) for tail, line in lines(tails.end_tails(team))]
 
-    def remember(self, team: Team) -> None:
+    def apply_transcripts(self, team: Team) -> None:
         """Apply all lines of the team's transcripts to its state, so that mail that left the inboxes is known, too."""
         for member, is_member, line in self.lines(team):
             self._diff.line(team, member, line, is_member=is_member)
 
-    def _take(self, file: disk.TeamFile, data: bytes, at_ns: int) -> None:
+    def _apply_file(self, file: disk.TeamFile, data: bytes, at_ns: int) -> None:
         home, group, name = file.home, file.group, file.name
         if file.kind == "config" and (roster := model.roster(data)) is not None:
             self._diff.config(home, group, roster, at_ns)

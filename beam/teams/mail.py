@@ -16,7 +16,7 @@ from beam.teams.deduplicate import Deduplicator, KeyOwners
 from beam.teams.event_factory import EventFactory
 from beam.teams.model import Mail
 
-_KEPT = 20_000
+_KEPT_LETTERS = 20_000
 
 
 class Letter(Struct):
@@ -31,7 +31,7 @@ class Letter(Struct):
     is_lost: bool = False
 
 
-class Post:
+class TeamMail:
     """The mail of one team. `ids` records which team of the home each message id belongs to."""
 
     def __init__(self, tell: EventFactory, once: Deduplicator, ids: KeyOwners) -> None:
@@ -66,7 +66,7 @@ class Post:
             now.add(mail.id)
             letter = self._letters.get((to, mail.id))
             if letter is None:
-                letter = self._adopt(to, mail) or self._add(to, mail, at_ns)
+                letter = self._replace_provisional_id(to, mail) or self._add(to, mail, at_ns)
                 sent = self._sent(letter, "files")
                 if sent is not None:
                     events.append(sent)
@@ -79,7 +79,7 @@ class Post:
         self._inboxes[to] = now
         return events, fresh
 
-    def _adopt(self, to: str, mail: Mail) -> Letter | None:
+    def _replace_provisional_id(self, to: str, mail: Mail) -> Letter | None:
         """Replace the provisional id of a message by the id of `mail`, and return the message. A message has a
         provisional id if it is known only from the recipient's transcript. Return None if there is no such message."""
         for letter in self._by_text.get((to, mail.sender, mail.text.strip()), ()):
@@ -105,12 +105,12 @@ class Post:
         """Apply the sender's record of a message that was put into an inbox."""
         if (to, mail.id) in self._letters:
             return []
-        sent = self._sent(self._adopt(to, mail) or self._add(to, mail, mail.sent_ns), source)
+        sent = self._sent(self._replace_provisional_id(to, mail) or self._add(to, mail, mail.sent_ns), source)
         return [] if sent is None else [sent]
 
     def on_failed(self, to: str, mail: Mail, why: str, source: str) -> list[Event]:
         """Apply the sender's record of a message that never reached an inbox. `mail.id` is the id of the tool call."""
-        if not self._once.first(("lost", to, mail.id)):
+        if not self._once.add_if_new(("lost", to, mail.id)):
             return []
         return [self._lost(mail, to, mail.sent_ns, why, source)]
 
@@ -135,12 +135,12 @@ class Post:
         letter = Letter(mail, to, mail.sent_ns or at_ns)
         self._letters[to, mail.id] = letter
         self._by_text.setdefault((to, mail.sender, mail.text.strip()), []).append(letter)
-        if len(self._letters) > _KEPT:
+        if len(self._letters) > _KEPT_LETTERS:
             self._forget()
         return letter
 
     def _forget(self) -> None:
-        for key in [key for key, letter in self._letters.items() if letter.ended_ns][: _KEPT // 4]:
+        for key in [key for key, letter in self._letters.items() if letter.ended_ns][: _KEPT_LETTERS // 4]:
             letter = self._letters.pop(key)
             self._by_text.pop((letter.to, letter.mail.sender, letter.mail.text.strip()), None)
 
@@ -167,7 +167,7 @@ class Post:
         """Return whether the message was never reported before, neither for this team nor for another one."""
         mail_id = letter.mail.id
         is_own = mail_id.startswith("~") or self._ids.claim((letter.to, mail_id), self._tell.team)
-        return is_own and self._once.first(("mail", letter.to, mail_id))
+        return is_own and self._once.add_if_new(("mail", letter.to, mail_id))
 
     def _delivered(self, letter: Letter, at_ns: int, source: str) -> list[Event]:
         if letter.ended_ns:

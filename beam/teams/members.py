@@ -34,7 +34,7 @@ _ANSWERS = {
 }
 
 
-class State(Struct):
+class MemberState(Struct):
     """The activity of a member. `since_ns` is when the activity began; `said_ns` is the latest time that Claude Code
     itself recorded for the member."""
 
@@ -63,12 +63,12 @@ class Members:
         self._tell = tell
         self._once = once
         self.present: dict[str, Member] = {}
-        self.states: dict[str, State] = {}
+        self.states: dict[str, MemberState] = {}
         self.asks: dict[str, Ask] = {}
         self._gone: set[str] = set()
         self._parted: set[tuple[str, int]] = set()  # and when they had joined
 
-    def roster(self, roster: Roster, at_ns: int) -> list[Event]:
+    def on_roster(self, roster: Roster, at_ns: int) -> list[Event]:
         """Apply the team's configuration."""
         events: list[Event] = []
         now = {member.name: member for member in roster.members}
@@ -83,9 +83,9 @@ class Members:
             self.present[name] = member
             if member.active is not None and (before is None or before.active != member.active):
                 if member.active:
-                    events += self.working(name, at_ns, "files", "its pane", is_said=False)
+                    events += self.on_working(name, at_ns, "files", "its pane", is_said=False)
                 else:
-                    events += self.idle(name, at_ns, "files", is_said=False)
+                    events += self.on_idle(name, at_ns, "files", is_said=False)
         for name in [name for name in self.present if name not in now]:
             events += self.on_left(name, at_ns, "", "files")
         self._parted = {(name, joined) for name, joined in self._parted if name in now}
@@ -95,9 +95,9 @@ class Members:
         """Record that the member joined. `source` is "files" for the configuration, otherwise the kind of record that
         contains the call that created the member."""
         when = member.joined_ns or at_ns
-        if source == "files" and not self._once.first(("joined", member.name, member.joined_ns)):
+        if source == "files" and not self._once.add_if_new(("joined", member.name, member.joined_ns)):
             return []
-        if not self._once.new(("joined", member.name), source="files" if source == "files" else "record"):
+        if not self._once.count_report(("joined", member.name), source="files" if source == "files" else "record"):
             return []
         return [
             self._tell(
@@ -141,7 +141,7 @@ class Members:
         key = f"left/{name}/{member.joined_ns // 1_000_000}"
         return [self._tell(all_events.MemberLeft, at_ns, name, key, source, member=name, reason=reason)]
 
-    def working(self, name: str, at_ns: int, source: str, why: str, *, is_said: bool = True) -> list[Event]:
+    def on_working(self, name: str, at_ns: int, source: str, why: str, *, is_said: bool = True) -> list[Event]:
         """Record that the member works. `is_said` is True if Claude Code itself recorded the time, False if it is the
         time of a file."""
         if not self._is_newer(name, "working", at_ns, is_said=is_said):
@@ -149,7 +149,7 @@ class Members:
         key = f"working/{name}/{at_ns // 1_000_000}"
         return [self._tell(all_events.MemberWorking, at_ns, name, key, source, member=name, why=why)]
 
-    def idle(self, name: str, at_ns: int, source: str, *, is_said: bool = True, **fields: Any) -> list[Event]:
+    def on_idle(self, name: str, at_ns: int, source: str, *, is_said: bool = True, **fields: Any) -> list[Event]:
         """Record that the member is idle."""
         if not self._is_newer(name, "idle", at_ns, is_said=is_said):
             return []
@@ -163,20 +163,20 @@ class Members:
         activity for the same millisecond, only the first report counts."""
         if not name:
             return False
-        state = self.states.setdefault(name, State())
+        state = self.states.setdefault(name, MemberState())
         if is_said and at_ns < max(state.said_ns, state.since_ns):
             return False
         if is_said:
             state.said_ns = at_ns
-        if state.activity == activity or not self._once.first((activity, name, at_ns // 1_000_000)):
+        if state.activity == activity or not self._once.add_if_new((activity, name, at_ns // 1_000_000)):
             return False
         state.activity, state.since_ns = activity, at_ns
         return True
 
-    def believe(self, name: str, activity: str, since_ns: int, said_ns: int) -> None:
+    def assume_activity(self, name: str, activity: str, since_ns: int, said_ns: int) -> None:
         """Set a member's activity from the end of its transcript, unless an activity is known. Causes no event."""
-        if activity and not self.states.get(name, State()).activity:
-            self.states[name] = State(activity, since_ns, said_ns)
+        if activity and not self.states.get(name, MemberState()).activity:
+            self.states[name] = MemberState(activity, since_ns, said_ns)
 
     def on_orphaned(self, found: dict[str, int | None], at_ns: int) -> list[Event]:
         """Record that the lead's process died.
@@ -196,12 +196,12 @@ class Members:
 
     # -- the team's own protocol ---------------------------------------------------------------------------------------
 
-    def frame(self, letter: Letter, source: str) -> list[Event]:
+    def on_frame(self, letter: Letter, source: str) -> list[Event]:
         """Apply a frame of the team protocol: an idle notification, a request, an answer, or the end of a member. Any
         other message is ignored."""
         mail, at_ns = letter.mail, letter.at_ns
         if mail.kind == "idle_notification":
-            return self.idle(
+            return self.on_idle(
                 mail.sender,
                 at_ns,
                 source,
@@ -234,7 +234,7 @@ class Members:
 
     def on_asked(self, ask: Ask, source: str, given: object = None) -> list[Event]:
         """Apply a request from any source. `given` is the input of the tool that the permission is requested for."""
-        if not self._once.first(("asked", ask.request_id)):
+        if not self._once.add_if_new(("asked", ask.request_id)):
             return []
         self.asks[ask.request_id] = ask
         return [
@@ -273,7 +273,7 @@ class Members:
     ) -> list[Event]:
         """Apply the answer to a request, from any source."""
         self.asks.pop(request_id, None)
-        if not self._once.first(("answered", request_id)):
+        if not self._once.add_if_new(("answered", request_id)):
             return []
         key = f"answered/{request_id}"
         fields = {"what": what, "request_id": request_id, "sender": sender, "approved": approved, "text": text}

@@ -146,16 +146,16 @@ def object_in(data: bytes) -> Object | None:
 
     Bytes after the object are ignored, because a file that is written in place may end with a part of its old content.
     """
-    value = _value(data)
+    value = _parse_json(data)
     return value if isinstance(value, dict) else None
 
 
 _MOST_VALUES = 1_000_000  # each takes 70 bytes and more
-_UNCOUNTED = 1 << 20
+_UNCOUNTED_BYTES = 1 << 20
 
 
-def _value(data: bytes) -> object:
-    if len(data) > _UNCOUNTED and sum(data.count(mark) for mark in (b"[", b"{", b",")) > _MOST_VALUES:
+def _parse_json(data: bytes) -> object:
+    if len(data) > _UNCOUNTED_BYTES and sum(data.count(mark) for mark in (b"[", b"{", b",")) > _MOST_VALUES:
         return None
     try:
         return document(data)
@@ -209,7 +209,7 @@ def _backend(pane: str) -> str:
 
 def inbox(data: bytes) -> tuple[Mail, ...] | None:
     """Return the messages from the content of an inbox file; None if the content is incomplete or is not a list."""
-    value = _value(data)
+    value = _parse_json(data)
     if not isinstance(value, list):
         return None
     return tuple(_mail(one) for one in value if isinstance(one, dict))
@@ -218,7 +218,7 @@ def inbox(data: bytes) -> tuple[Mail, ...] | None:
 def inbox_without(data: bytes, mail_id: str) -> list[Any] | None:
     """Return what is in an inbox file but for the first message of that id. Return None if there is no such message,
     or if the content is incomplete or is not a list."""
-    value = _value(data)
+    value = _parse_json(data)
     if not isinstance(value, list):
         return None
     for at, one in enumerate(value):

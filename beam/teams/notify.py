@@ -16,7 +16,7 @@ from beam.process import inotify
 from beam.process.inotify import Inotify
 from beam.teams import disk
 
-_WRITTEN = (
+_WRITTEN_MASK = (
     inotify.CREATE
     | inotify.CLOSE_WRITE
     | inotify.MOVED_TO
@@ -25,8 +25,8 @@ _WRITTEN = (
     | inotify.DELETE_SELF
     | inotify.ONLYDIR
 )
-_GROWN = _WRITTEN | inotify.MODIFY
-_APPEARED = inotify.CREATE | inotify.MOVED_TO
+_GROWN_MASK = _WRITTEN_MASK | inotify.MODIFY
+_APPEARED_MASK = inotify.CREATE | inotify.MOVED_TO
 
 
 class Notify:
@@ -47,9 +47,9 @@ class Notify:
         self._poller.register(self._ended, select.POLLIN)
         try:
             for folder in folders:
-                self._add(folder, _WRITTEN)
+                self._add(folder, _WRITTEN_MASK)
             for folder in grown:
-                self._add(folder, _GROWN)
+                self._add(folder, _GROWN_MASK)
         except OSError:
             self.close()
             raise
@@ -71,12 +71,12 @@ class Notify:
                 continue
             folder, wanted = self._paths[watch]
             path = f"{folder}/{name}" if name else folder
-            if mask & inotify.ISDIR and mask & _APPEARED and folder in self._flat:
+            if mask & inotify.ISDIR and mask & _APPEARED_MASK and folder in self._flat:
                 continue
-            if mask & inotify.ISDIR and mask & _APPEARED:
+            if mask & inotify.ISDIR and mask & _APPEARED_MASK:
                 paths[path] = None
-                paths.update(dict.fromkeys(self._found(path, wanted)))
-            elif not (mask & inotify.CREATE and wanted == _WRITTEN):
+                paths.update(dict.fromkeys(self._watch_new_directory(path, wanted)))
+            elif not (mask & inotify.CREATE and wanted == _WRITTEN_MASK):
                 paths.pop(path, None)
                 paths[path] = None
         return list(paths), lost
@@ -94,7 +94,7 @@ class Notify:
             os.close(self._ended)
             os.close(self._end)
 
-    def _found(self, folder: str, mask: int) -> list[str]:
+    def _watch_new_directory(self, folder: str, mask: int) -> list[str]:
         """Watch a directory that appeared, and return the paths in it, which may have been created before the watch
         began."""
         with contextlib.suppress(OSError):

@@ -12,8 +12,8 @@ import watchfiles
 
 from beam.teams import disk
 
-_BURST = 2_000  # of more changes at the same time some may be missing
-_TURN_MS = 100  # the longest that one wait may take, and the shortest in which an end is noticed
+_BURST = 2_000  # if more changes come at once, some may be missing
+_TURN_MS = 100  # the longest time of one wait; an interrupt is noticed after it
 _STEP_MS = 20  # between two looks of watchfiles at what changed; each costs some CPU
 
 

@@ -44,8 +44,8 @@ class Spool:
     def calls(self, home: str) -> Iterator[HookCall]:
         """Yield the calls of that home that were not returned yet."""
         self._read()
-        mine = [call for call in self._waiting if _is_of(call, home)]
-        self._waiting = [call for call in self._waiting if not _is_of(call, home)][-_KEPT:]
+        mine = [call for call in self._waiting if _belongs_to_home(call, home)]
+        self._waiting = [call for call in self._waiting if not _belongs_to_home(call, home)][-_KEPT:]
         yield from mine
 
     def _files(self) -> Iterator[tuple[str, int]]:
@@ -64,7 +64,7 @@ class Spool:
             if size <= offset or self._directory is None:
                 continue
             try:
-                with files.opened(self._directory / name) as file:
+                with files.open_reader(self._directory / name) as file:
                     file.seek(offset)
                     data = file.read(_LARGEST)
             except (OSError, DiskError):
@@ -79,6 +79,6 @@ class Spool:
 _KEPT = 1_000
 
 
-def _is_of(call: HookCall, home: str) -> bool:
+def _belongs_to_home(call: HookCall, home: str) -> bool:
     transcript = call.payload.get("transcript_path")
     return isinstance(transcript, str) and transcript.startswith(f"{home}/projects/")

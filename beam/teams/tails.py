@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from beam.agents.claude.history import Line, projects, where
+from beam.agents.claude.history import TranscriptLine, projects_folder, transcript_paths
 from beam.agents.claude.history import read as read_line
 from beam.agents.fields import Object, string
 from beam.base import files
@@ -29,7 +29,7 @@ PIECE = 4 * CHUNK
 LONGEST = 64 * CHUNK  # of a line: one with pictures in it has some megabytes
 SNIFF = 64 * 1024
 EARLIER_NS = 5_000_000_000
-_STARTING = ("Agent", "Task")  # the calls that start a subagent
+_SPAWNING_TOOLS = ("Agent", "Task")  # the calls that start a subagent
 
 
 class Tail(Struct):
@@ -57,7 +57,7 @@ class Tail(Struct):
         of a large file; call this method until it returns []."""
         while True:
             try:
-                with files.opened(self.path, follow=True) as file:
+                with files.open_reader(self.path, follow=True) as file:
                     if os.fstat(file.fileno()).st_size <= self.offset:
                         return []
                     file.seek(self.offset)
@@ -82,7 +82,7 @@ class Tail(Struct):
         older."""
         self.rest, self.skips = b"", False
         try:
-            with files.opened(self.path, follow=True) as file:
+            with files.open_reader(self.path, follow=True) as file:
                 found = os.fstat(file.fileno())
                 self.offset, step = found.st_size, CHUNK
                 if since_ns is not None and found.st_mtime_ns >= since_ns:
@@ -99,17 +99,17 @@ class Tail(Struct):
             return
 
 
-def lines(tails: Iterable[Tail]) -> Iterator[tuple[Tail, Line]]:
+def lines(tails: Iterable[Tail]) -> Iterator[tuple[Tail, TranscriptLine]]:
     """Yield (transcript, line) for each line that was added to these transcripts, in the order of the lines' times."""
     for tail, line in heapq.merge(*map(_lines, tails), key=lambda one: one[1].at):
         if tail.is_member:
-            tail.callers.update((call.call_id, tail.member) for call in line.called if call.name in _STARTING)
+            tail.callers.update((call.call_id, tail.member) for call in line.called if call.name in _SPAWNING_TOOLS)
         elif tail.parent is not None:
             tail.member = tail.callers.get(tail.parent, tail.member)
         yield tail, line
 
 
-def _lines(tail: Tail) -> Iterator[tuple[Tail, Line]]:
+def _lines(tail: Tail) -> Iterator[tuple[Tail, TranscriptLine]]:
     while added := tail.read():
         for data in added:
             line = read_line(data, parent=tail.parent)
@@ -168,13 +168,13 @@ class Tails:
                 or since_ns is not None
             ):
                 if folder not in recent:
-                    recent[folder] = list(_written(folder))
+                    recent[folder] = list(_transcript_times(folder))
                 paths += [path for path, written_ns in recent[folder] if written_ns >= created_ns]
             for path in paths:
                 if path in tried:
                     continue
                 tried.add(path)
-                tail = self._adopt(path, is_new=is_new)
+                tail = self._follow(path, is_new=is_new)
                 if tail is not None:
                     paths += _subagents(path)
                     if not is_new:
@@ -182,20 +182,20 @@ class Tails:
                     found.append(tail)
         return found
 
-    def gone(self, since_ns: int) -> list[Tail]:
+    def find_gone(self, since_ns: int) -> list[Tail]:
         """Follow the transcripts that were written to since `since_ns` and belong to teams that no longer exist. Return
         them."""
         found = []
         written = list(_transcripts(self._home, since_ns))
         below = [path for one in written for path in _subagents(one)]
-        for path in (*below, *written, *written, *below):  # each may say of the others whose they are
-            tail = self._adopt(path, is_new=False)
+        for path in (*below, *written, *written, *below):  # each may show which team others belong to
+            tail = self._follow(path, is_new=False)
             if tail is not None:
                 tail.begin(since_ns)
                 found.append(tail)
         return found
 
-    def ends(self, team: Team) -> list[Tail]:
+    def end_tails(self, team: Team) -> list[Tail]:
         """Return a new Tail near the end of each member's transcript. The followed ones keep their positions."""
         found = []
         for tail in [tail for tail in self._tails.values() if tail.team == team.name and tail.is_member]:
@@ -213,15 +213,15 @@ class Tails:
             self.find(since_ns=None, is_new=True)
             for path in _transcripts(self._home, self._began_ns):
                 if path not in self._tails and self._session_of(path) not in self._before:
-                    self._adopt(path)
+                    self._follow(path)
                     for below in _subagents(path):
-                        self._adopt(below)
+                        self._follow(below)
             return list(self._tails.values())
         found = []
         for path in paths:
             tail = self._tails.get(path)
             if tail is None and path.endswith(".jsonl") and path.startswith(self._home + "/"):
-                tail = self._adopt(path)
+                tail = self._follow(path)
             if tail is not None:
                 found.append(tail)
         return found
@@ -240,12 +240,12 @@ class Tails:
         key = (team.name, team.session_id)
         if key in self._folders:
             return self._folders[key]
-        paths = where(self._home, lead.cwd if lead else "", team.session_id)
+        paths = transcript_paths(self._home, lead.cwd if lead else "", team.session_id)
         if not paths:
             return None
         folder = str(Path(paths[0]).parent)
         if not os.path.exists(paths[0]):  # noqa: PTH110 - pathlib's raises for a name that is too long
-            root = projects(self._home)
+            root = projects_folder(self._home)
             folder = next(
                 (
                     f"{root}/{name}"
@@ -259,7 +259,7 @@ class Tails:
         self._folders[key] = folder
         return folder
 
-    def _adopt(self, path: str, *, is_new: bool = True) -> Tail | None:
+    def _follow(self, path: str, *, is_new: bool = True) -> Tail | None:
         """Follow the transcript at this path and return its tail. If `is_new`, it is read from the time when its team
         began.
 
@@ -287,7 +287,7 @@ class Tails:
 
     def _subagents_tail(self, path: str) -> Tail | None:
         session_id = Path(path).parent.parent.name
-        meta = _meta(path)
+        meta = _read_meta(path)
         name = string(meta, "name")
         is_member = string(meta, "taskKind") == "in_process_teammate"
         team = self._team_of(session_id)
@@ -296,15 +296,15 @@ class Tails:
             team.session_id = team.session_id or session_id
         whose = self._tails.get(str(Path(path).parent.parent) + ".jsonl")
         if team is None and whose is not None and meta:
-            return self._subagent(path, whose.team, whose.member, meta)
+            return self._make_subagent_tail(path, whose.team, whose.member, meta)
         if team is None or not meta:
             return None
         if is_member:
             return Tail(path=path, home=self._home, team=team.name, member=name)
         lead = team.roster.lead if team.roster else None
-        return self._subagent(path, team.name, lead.name if lead else LEAD, meta)
+        return self._make_subagent_tail(path, team.name, lead.name if lead else LEAD, meta)
 
-    def _subagent(self, path: str, team: str, member: str, meta: Object) -> Tail:
+    def _make_subagent_tail(self, path: str, team: str, member: str, meta: Object) -> Tail:
         call_id = string(meta, "toolUseId") or string(meta, "description") or "subagent"
         return Tail(path=path, home=self._home, team=team, member=member, is_member=False, parent=call_id)
 
@@ -321,7 +321,7 @@ class Tails:
         if self._others.get(path, -1) >= SNIFF:
             return None
         try:
-            with files.opened(path, follow=True) as file:
+            with files.open_reader(path, follow=True) as file:
                 data = file.read(SNIFF)
         except (OSError, DiskError):
             return None
@@ -340,8 +340,8 @@ class Tails:
 
 def _transcripts(home: str, since_ns: int) -> Iterator[str]:
     """Yield the paths of the sessions' transcripts that were written to since `since_ns`."""
-    for folder in disk.names(projects(home)):
-        for path, written_ns in _written(f"{projects(home)}/{folder}"):
+    for folder in disk.names(projects_folder(home)):
+        for path, written_ns in _transcript_times(f"{projects_folder(home)}/{folder}"):
             if written_ns >= since_ns:
                 yield path
 
@@ -357,7 +357,7 @@ def _is_spawn(record: Object) -> bool:
     return string(record, "status") == "teammate_spawned" and bool(string(record, "team_name"))
 
 
-def _written(folder: str) -> Iterator[tuple[str, int]]:
+def _transcript_times(folder: str) -> Iterator[tuple[str, int]]:
     """Yield (path, time of the last write in nanoseconds) for each transcript in a folder."""
     for entry in disk.entries(folder):
         try:
@@ -367,11 +367,11 @@ def _written(folder: str) -> Iterator[tuple[str, int]]:
             continue
 
 
-def _meta(path: str) -> Object:
+def _read_meta(path: str) -> Object:
     from beam.agents.base import document
 
     try:
-        with files.opened(path.removesuffix(".jsonl") + ".meta.json", follow=True) as file:
+        with files.open_reader(path.removesuffix(".jsonl") + ".meta.json", follow=True) as file:
             value = document(file.read(SNIFF))
     except (OSError, DiskError, ValueError):
         return {}

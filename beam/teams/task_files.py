@@ -12,7 +12,7 @@ from beam.base.errors import CorruptError, NotFoundError, UsageError
 from beam.teams import claude_files, model
 from beam.teams.model import Task, inbox_name
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
-from beam.teams.vendor_lock import held
+from beam.teams.vendor_lock import hold_lock
 
 PENDING = "pending"
 _TASK_ID = re.compile(r"[0-9]{1,9}")
@@ -31,7 +31,7 @@ class TaskFiles:
         """Return the tasks by id. A file is left out if the id in it differs from the file's name."""
         found = {}
         for task_id in self._task_ids():
-            task = claude_files.whole(self._task_path(task_id), model.task)
+            task = claude_files.read_parsed(self._task_path(task_id), model.task)
             if task is not None and task.id == task_id:
                 found[task_id] = task
         return found
@@ -51,8 +51,8 @@ class TaskFiles:
         with self._list_lock():
             tasks = self.tasks()
             for other in after:
-                self._known(tasks, other)
-            task_id = str(max([self._highest(), *map(int, self._task_ids())]) + 1)
+                self._check_exists(tasks, other)
+            task_id = str(max([self._highest_id(), *map(int, self._task_ids())]) + 1)
             value = {
                 "id": task_id,
                 "subject": subject,
@@ -72,7 +72,7 @@ class TaskFiles:
         with self._list_lock():
             tasks = self.tasks()
             for one in (task_id, by):
-                self._known(tasks, one)
+                self._check_exists(tasks, one)
             path = _waiting_chain(tasks, task_id, by)
             if path:
                 way = " → ".join(path)
@@ -148,13 +148,13 @@ class TaskFiles:
         os.makedirs(self._task_dir(), exist_ok=True)  # noqa: PTH103 - a text
         if not os.path.lexists(path):
             claude_files.write(path, b"")
-        return held(path)
+        return hold_lock(path)
 
-    def _highest(self) -> int:
+    def _highest_id(self) -> int:
         data = (claude_files.read(f"{self._task_dir()}/.highwatermark") or b"").strip()
         return int(data) if _TASK_ID.fullmatch(data.decode("ascii", "replace")) else 0
 
-    def _known(self, tasks: Mapping[str, Task], task_id: str) -> None:
+    def _check_exists(self, tasks: Mapping[str, Task], task_id: str) -> None:
         if task_id not in tasks:
             raise NotFoundError(f"{self.folder} has no task {task_id!r}", "beam team tasks TEAM", subject=task_id)
 
@@ -162,8 +162,8 @@ class TaskFiles:
         path = self._task_path(task_id)
         if not self._has_task(task_id):
             raise NotFoundError(f"{self.folder} has no task {task_id!r}", "beam team tasks TEAM", subject=task_id)
-        with held(path):
-            value = claude_files.whole(path, model.object_in)
+        with hold_lock(path):
+            value = claude_files.read_parsed(path, model.object_in)
             if value is None:
                 raise CorruptError(f"{path} is no task", subject=path)
             for key in ("blocks", "blockedBy"):

@@ -58,7 +58,7 @@ class Tasks:
         self.baseline_ns = 0
         self.from_ns = 0
 
-    def file(self, task: Task, at_ns: int) -> list[Event]:
+    def on_file(self, task: Task, at_ns: int) -> list[Event]:
         """Apply the content of a task's file."""
         if task.status == DELETED:
             return self.on_gone(task.id, at_ns)
@@ -74,16 +74,16 @@ class Tasks:
     def on_proof(self, change: Change) -> list[Event]:
         """Apply a change that the record of a tool call proves."""
         if change.task_id not in self._from_files and not self.baseline_ns:
-            return self._follow(change)
+            return self._apply_early_record(change)
         if change.owner is not None:
             before = self._owners.get(change.task_id)
             self._owners[change.task_id] = change.owner
             if change.owner == before:  # the call names the owner that the task already has: nothing changed
                 change = msgspec.structs.replace(change, owner=None)
         known = self.known.get(change.task_id)
-        if change.at_ns < self.baseline_ns + 3_000_000_000 and self._is_there(change, known):
+        if change.at_ns < self.baseline_ns + 3_000_000_000 and self._is_included(change, known):
             return []
-        return self._missed(change, known or Task(id=change.task_id, subject=change.subject))
+        return self._events_of_missed_change(change, known or Task(id=change.task_id, subject=change.subject))
 
     def since_ns(self, task_id: str) -> int:
         """Return when the task got its current status; 0 if unknown."""
@@ -100,7 +100,7 @@ class Tasks:
 
     # -- what records say, before any file was read --------------------------------------------------------------------
 
-    def _follow(self, change: Change) -> list[Event]:
+    def _apply_early_record(self, change: Change) -> list[Event]:
         task = self.known.get(change.task_id)
         if change.status == DELETED:
             return self._delete(change.task_id, change.at_ns, change.source, change.by)
@@ -113,14 +113,14 @@ class Tasks:
         )
         return self._apply(task, change.at_ns, change.source, change.by)
 
-    def _is_there(self, change: Change, known: Task | None) -> bool:
+    def _is_included(self, change: Change, known: Task | None) -> bool:
         """Return whether the state that the files showed at the initial reading already includes this change."""
         if known is None:
             return change.status == DELETED and change.task_id not in self._created
         same_owner = change.owner is None or change.owner == known.owner
         return same_owner and (change.status is None or change.status == known.status)
 
-    def _missed(self, change: Change, task: Task) -> list[Event]:
+    def _events_of_missed_change(self, change: Change, task: Task) -> list[Event]:
         """Return the events for a change that the files should have shown, but did not."""
         wanted: list[tuple[type[Event], str]] = []
         if change.created:
@@ -188,7 +188,7 @@ class Tasks:
             found += [] if is_past else self._unblocked(new.id, at_ns, source)
         elif new.status != old.status and new.status != PENDING:
             say(all_events.TaskChanged, f"changed/{new.status}", fields=("status",), blocked_by=new.blocked_by)
-        if is_past:  # a file that was there has the time of its last change alone
+        if is_past:  # a file that existed before has only the time of its last change
             del found[:-1]
         return [event for event in found if event is not None]
 
@@ -225,11 +225,13 @@ class Tasks:
     def _unless_reported(
         self, cls: type[Event], change_name: str, task: Task, at_ns: int, source: str, by: str | None, **fields: Any
     ) -> Event | None:
-        if not self._once.new(("task", task.id, change_name), source="files" if source == "files" else "record"):
+        if not self._once.count_report(
+            ("task", task.id, change_name), source="files" if source == "files" else "record"
+        ):
             return None
         if change_name == "created":
             self._created.add(task.id)
-        if at_ns < self.from_ns and not self.baseline_ns:  # thousands of them, when the watching begins
+        if at_ns < self.from_ns and not self.baseline_ns:  # there may be thousands when watching begins
             return None
         key = f"task/{task.id}/{change_name}/{at_ns // 1_000_000}"
         return self._tell(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from beam.agents.claude.history import Line
+from beam.agents.claude.history import TranscriptLine
 from beam.model.prices import Tokens, cost_usd
 
-_KEPT = 5_000
+_KEPT_REPLIES = 5_000
 
 
-def tokens_of(line: Line) -> Tokens | None:
+def tokens_of(line: TranscriptLine) -> Tokens | None:
     """Return the token counts that the line reports for its reply; None if the line reports none."""
     used = line.usage
     if used is None or not line.reply_id:
@@ -20,7 +20,7 @@ def tokens_of(line: Line) -> Tokens | None:
     return Tokens(fresh, used.output_tokens or 0, cached, written)
 
 
-class Used(Struct, frozen=True, kw_only=True):
+class MemberUsage(Struct, frozen=True, kw_only=True):
     """The tokens that one member used of one model. `cost_usd` is None if the model has no price (see `prices.py`)."""
 
     member: str
@@ -37,7 +37,7 @@ class Turns:
         self._replies: dict[str, Tokens] = {}
         self._open: dict[str, dict[str, Tokens]] = {}
 
-    def add(self, member: str, line: Line, *, is_member: bool) -> dict[str, Tokens]:
+    def add(self, member: str, line: TranscriptLine, *, is_member: bool) -> dict[str, Tokens]:
         """Add the token counts of a line of the member's transcript or, if `is_member` is False, of its subagent's
         transcript. Return the turn's tokens by model if the line ends the member's turn, otherwise {}.
 
@@ -49,7 +49,7 @@ class Turns:
             more = used.minus(self._replies.get(line.reply_id, Tokens()))
             mine[line.model] = mine.get(line.model, Tokens()).plus(more)
             self._replies[line.reply_id] = used
-            if len(self._replies) > _KEPT:
+            if len(self._replies) > _KEPT_REPLIES:
                 del self._replies[next(iter(self._replies))]
         if not is_member or not line.ends_turn:
             return {}
@@ -62,19 +62,19 @@ class Usage:
     def __init__(self) -> None:
         self._by_reply: dict[str, tuple[str, str, Tokens]] = {}
 
-    def add(self, member: str, line: Line) -> None:
+    def add(self, member: str, line: TranscriptLine) -> None:
         """Add a line of the member's transcript, or of the transcript of a subagent that works for the member."""
         tokens = tokens_of(line)
         if tokens is not None:
             self._by_reply[line.reply_id] = (member, line.model, tokens)
 
-    def used(self) -> list[Used]:
+    def used(self) -> list[MemberUsage]:
         """Return the tokens that were used so far, with one entry for each member and model."""
         sums: dict[tuple[str, str], tuple[Tokens, int]] = {}
         for member, model, tokens in self._by_reply.values():
             before, count = sums.get((member, model), (Tokens(), 0))
             sums[member, model] = (before.plus(tokens), count + 1)
         return [
-            Used(member=member, model=model, tokens=tokens, replies=count, cost_usd=cost_usd(model, tokens))
+            MemberUsage(member=member, model=model, tokens=tokens, replies=count, cost_usd=cost_usd(model, tokens))
             for (member, model), (tokens, count) in sorted(sums.items())
         ]

@@ -15,17 +15,17 @@ from contextlib import contextmanager, suppress
 from beam.base.errors import DiskError, UnfinishedError
 
 STALE_S = 30.0  # Claude Code takes over a lock of that age
-PATIENCE_S = STALE_S + 5.0  # what a holder that died left behind is waited out
+PATIENCE_S = STALE_S + 5.0  # long enough for the lock of a dead process to become stale
 _PAUSE_S = (0.002, 0.02)
 
 
 @contextmanager
-def held(path: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
+def hold_lock(path: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Hold the lock of the file in a `with` block. Raises UnfinishedError if other processes hold it for longer than
     `patience_s`, DiskError if the lock's directory can't be created."""
     lock = f"{path}.lock"
     deadline = time.monotonic() + patience_s
-    while not _made(lock):
+    while not _make_lock(lock):
         _remove_stale(lock)
         if time.monotonic() >= deadline:
             raise UnfinishedError(f"{path} is locked by another process", "try again", subject=path)
@@ -37,7 +37,7 @@ def held(path: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
             os.rmdir(lock)  # noqa: PTH106 - a text
 
 
-def _made(lock: str) -> bool:
+def _make_lock(lock: str) -> bool:
     try:
         os.mkdir(lock, 0o755)  # noqa: PTH102 - a text
     except FileExistsError:

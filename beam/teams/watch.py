@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.agents.claude.history import Line
+from beam.agents.claude.history import TranscriptLine
 from beam.base.clock import rfc3339
 from beam.model.events import Event, Notice
 from beam.process import table, tree
@@ -112,7 +112,7 @@ class Teams:
         """Stop watching."""
         self._changes.close()
 
-    def also(self, folder: Path) -> None:
+    def watch_also(self, folder: Path) -> None:
         """Watch one more directory: from now on, changes of .jsonl files below it set `wake`, too."""
         self._changes.watch_directory(str(folder))
 
@@ -128,13 +128,13 @@ class Teams:
         snapshot, files = self._changes.take_reported()
         for one in snapshot:
             retry = self._retries.get(one.file.path)
-            self._push(self._file(one), ticket=retry.ticket if retry is not None else None)
-        self._retry(now_ns)
-        self._hooks(now_ns)
-        self._transcripts(files)
+            self._push(self._apply_file(one), ticket=retry.ticket if retry is not None else None)
+        self._retry_files(now_ns)
+        self._apply_hooks(now_ns)
+        self._apply_transcripts(files)
         if now_ns - self._liveness_ns >= LIVENESS_NS:
             self._liveness_ns = now_ns
-            self._liveness(now_ns)
+            self._check_liveness(now_ns)
         return self._order.due(self._now())
 
     def has_session(self, session_id: str, path: str) -> bool:
@@ -145,13 +145,13 @@ class Teams:
             team.session_id == session_id for team in teams
         )
 
-    def rest(self) -> list[Event]:
+    def take_held_events(self) -> list[Event]:
         """Return the events that are still held back so that they can be put in order."""
         return self._order.all()
 
-    def ends(self, team: Team) -> list[tuple[str, Line]]:
+    def last_lines(self, team: Team) -> list[tuple[str, TranscriptLine]]:
         """Return (member, line) for the last lines of each member's transcript, in the order of their times."""
-        return [(tail.member, line) for tail, line in lines(self._tails[team.home].ends(team))]
+        return [(tail.member, line) for tail, line in lines(self._tails[team.home].end_tails(team))]
 
     def wait(self, timeout: float) -> None:
         """Wait until there may be new events for `poll`, at most `timeout` seconds."""
@@ -170,10 +170,10 @@ class Teams:
         rank = {"session": 0, "config": 1, "task": 2, "inbox": 3}
         first = sorted(snapshot, key=lambda one: (rank[one.file.kind], one.at_ns))
         known = [one for one in first if rank[one.file.kind] < 2]
-        self._push(event for one in known for event in self._file(one))
-        self._liveness(self._began_ns)
+        self._push(event for one in known for event in self._apply_file(one))
+        self._check_liveness(self._began_ns)
         self._follow()
-        self._push(event for one in first[len(known) :] for event in self._file(one))
+        self._push(event for one in first[len(known) :] for event in self._apply_file(one))
         self.diff.begin(self._began_ns)
         self._is_begun = True
 
@@ -184,7 +184,7 @@ class Teams:
         for tails in self._tails.values():
             found += tails.find(since_ns=self._since_ns, is_new=False)
             if self._since_ns is not None and self._with_gone:
-                found += tails.gone(self._since_ns)
+                found += tails.find_gone(self._since_ns)
         self._push_lines(found if self._since_ns is not None else [])
 
     def _push_lines(self, changed: Iterable[Tail]) -> None:
@@ -200,7 +200,7 @@ class Teams:
         wanted_events = events if self._is_begun else [event for event in events if event.ts >= self._since]
         self._order.push(wanted_events, self._now(), ticket=ticket)
 
-    def _file(self, snapshot: FileSnapshot) -> list[Event]:
+    def _apply_file(self, snapshot: FileSnapshot) -> list[Event]:
         file, data, at_ns = snapshot.file, snapshot.data, snapshot.at_ns
         if snapshot.is_large:
             return self._too_large(file, at_ns)
@@ -257,17 +257,17 @@ class Teams:
         if retry.times < len(RETRY_NS):
             retry.due_ns = self._now() + RETRY_NS[retry.times]
 
-    def _retry(self, now_ns: int) -> None:
+    def _retry_files(self, now_ns: int) -> None:
         for path, retry in list(self._retries.items()):
             if not retry.due_ns or retry.due_ns > now_ns:
                 continue
             retry.due_ns, retry.times = 0, retry.times + 1
             snapshot, _ = disk.read(retry.file, now_ns)
-            self._push(self._file(snapshot), ticket=retry.ticket)
+            self._push(self._apply_file(snapshot), ticket=retry.ticket)
             if not retry.due_ns:
                 self._retries.pop(path, None)
 
-    def _transcripts(self, files: list[str]) -> None:
+    def _apply_transcripts(self, files: list[str]) -> None:
         known = frozenset((t.home, t.name, t.session_id) for t in self.diff.teams.values() if t.roster is not None)
         if known != self._known:
             self._known = known
@@ -279,7 +279,7 @@ class Teams:
         for home, tails in self._tails.items():
             self._push_lines(tails.changed([path for path in files if path == "*" or path.startswith(home + "/")]))
 
-    def _hooks(self, now_ns: int) -> None:
+    def _apply_hooks(self, now_ns: int) -> None:
         """Apply new hook calls. A call whose team is not known yet is kept for half a second and tried again."""
         waiting = [*self._unclaimed, *((home, call, now_ns) for home in self.homes for call in self._spool.calls(home))]
         self._unclaimed = []
@@ -292,13 +292,13 @@ class Teams:
 
     # -- processes -----------------------------------------------------------------------------------------------------
 
-    def _liveness(self, now_ns: int) -> None:
+    def _check_liveness(self, now_ns: int) -> None:
         for home, pid in [key for key, since_ns in self._leaving.items() if now_ns - since_ns >= LEAVING_NS]:
             del self._leaving[home, pid]
             self.diff.session_gone(home, pid)
-        self._push(find_leads(self.diff, now_ns, every=self._is_session_new))
+        self._push(check_leads(self.diff, now_ns, every=self._is_session_new))
         self._is_session_new = False
-        for team in list(self.diff.teams.values()):  # its configuration went, and some time later all of it
+        for team in list(self.diff.teams.values()):  # its configuration disappeared first, its directory later
             if team.config_gone_ns and team.roster is not None and not _has_folder(team):
                 self._push(self.diff.team_gone(team.home, team.name, now_ns))
         hot: dict[str, set[str]] = {home: set() for home in self.homes}
@@ -308,7 +308,7 @@ class Teams:
         self._changes.hot = {home: frozenset(groups) for home, groups in hot.items()}
 
 
-def find_leads(diff: Diff, now_ns: int, *, every: bool = True) -> list[Event]:
+def check_leads(diff: Diff, now_ns: int, *, every: bool = True) -> list[Event]:
     """Check whether the lead of each team is alive, and return the resulting events. Without `every`, teams that are
     already stale are not checked."""
     events: list[Event] = []
@@ -353,7 +353,7 @@ def _orphans(team: Team) -> dict[str, int | None]:
     if not table.LINUX:
         return {member.name: None for member in apart}
     for pid in table.pids() if apart else ():
-        words = table.read(f"/proc/{pid}/cmdline").split(b"\0")
+        words = table.read_file(f"/proc/{pid}/cmdline").split(b"\0")
         ticks = tree.start_ticks(pid) if b"--agent-id" in words else None
         if ticks is None:
             continue

@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import Any
 
-from beam.testing.player import STEP_S, rest, write_frame
+from beam.testing.player import STEP_S, pause, write_frame
 
 
 class Orders:
@@ -58,7 +58,7 @@ class Orders:
                 self._unread = []
                 if self._received or not waits:
                     return "\n".join(self._received)
-            rest(STEP_S)
+            pause(STEP_S)
 
     def _read(self) -> None:
         for line in sys.stdin.buffer:

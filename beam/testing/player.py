@@ -32,22 +32,22 @@ def write_line(line: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def rest(seconds: float) -> None:
+def pause(seconds: float) -> None:
     """Wait, in short sleeps: an interrupt that comes just before a sleep begins is seen only when that sleep ends."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(left, STEP_S))
 
 
-def fill(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> Any:
+def fill_templates(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> Any:
     """Return the value with the templates in its texts filled in. An environment variable that is not set is filled in
     as an empty text."""
     if isinstance(value, str):
         return _TEMPLATE.sub(lambda match: environ.get(match[2], "") if match[2] else names[match[1]], value)
     if isinstance(value, list):
-        return [fill(item, names, environ) for item in value]
+        return [fill_templates(item, names, environ) for item in value]
     if isinstance(value, dict):
-        return {key: fill(item, names, environ) for key, item in value.items()}
+        return {key: fill_templates(item, names, environ) for key, item in value.items()}
     return value
 
 
@@ -72,7 +72,7 @@ class Player:
         templates."""
         for step in reply:
             received = self._received(step.verb == "listen" and bool(step.value))
-            value = fill(step.value, {**names, "steered": received}, environ)
+            value = fill_templates(step.value, {**names, "steered": received}, environ)
             getattr(self, f"step_{step.verb}")(value, **step.beside)
             if self._is_over:
                 return
@@ -92,7 +92,7 @@ class Player:
         text, size = value["text"], value.get("chunk", CHUNK)
         for start in range(0, len(text), size):
             write_frame("delta", text=text[start : start + size])
-            rest(value.get("delay", 0))
+            pause(value.get("delay", 0))
         self.step_text(text)
 
     def step_big(self, size: int) -> None:
@@ -102,7 +102,7 @@ class Player:
         write_frame("thinking", text=text)
 
     def step_delay(self, seconds: float) -> None:
-        rest(seconds)
+        pause(seconds)
 
     def step_listen(self, flag: bool) -> None:
         """Do nothing, because `play` has waited already."""
@@ -111,7 +111,7 @@ class Player:
         call_id = self._call(value["name"], value.get("input"))
         if "progress" in value:
             write_frame("tool_progress", id=call_id, text=value["progress"])
-        rest(value.get("delay", 0))
+        pause(value.get("delay", 0))
         if not value.get("unfinished"):
             output, is_error = value.get("output", ""), value.get("is_error", False)
             write_frame("tool_result", id=call_id, output=output, is_error=is_error)
@@ -206,4 +206,4 @@ class Player:
         if flag:
             write_frame("status", state="hanging")
         while flag:
-            rest(3600)
+            pause(3600)

@@ -17,14 +17,14 @@ from beam.base.errors import DiskError
 from beam.base.near import nearest
 
 _MOST_BYTES = 1 << 20  # the same limit as for a settings file
-SHIPPED = Path(__file__).parent / "scripts"
+SHIPPED_SCRIPTS = Path(__file__).parent / "scripts"
 
 
 class ScriptError(Exception):
     """The script can't be played. The message says which file is wrong, where in the file, and what would be right."""
 
 
-class Form(NamedTuple):
+class StepForm(NamedTuple):
     """The form of a step's value: a plain value of one of the types `plain`, or a mapping with the keys `keys`. If a
     form has both, a plain value stands for the value of the first key.
 
@@ -52,32 +52,32 @@ _STATUS = {
     "delay_s": NUMBER,
 }
 _TOKENS = (*("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cache_write_tokens", "calls"),)
-STEPS: Mapping[str, Form] = {
-    "text": Form(TEXT),
-    "delta": Form(TEXT),
-    "stream": Form(TEXT, {"text": TEXT, "chunk": COUNT, "delay": NUMBER}),
-    "think": Form(TEXT),
-    "delay": Form(NUMBER),
-    "listen": Form(FLAG),
-    "tool": Form(TEXT, _TOOL),
-    "plan": Form((list,)),
-    "file": Form(TEXT, {"path": TEXT, "kind": TEXT}),
-    "status": Form(TEXT, _STATUS),
-    "usage": Form((), dict.fromkeys(_TOKENS, COUNT)),
-    "cost_usd": Form(NUMBER),
-    "stderr": Form(TEXT),
-    "garbage": Form((str, bytes, list)),
-    "big": Form(COUNT),
-    "run": Form((list,)),
-    "lose_session": Form(FLAG),
-    "silent": Form(FLAG),
-    "truncate": Form(FLAG),
-    "refuse": Form(TEXT),
-    "limit": Form(TEXT),
-    "fail": Form(TEXT, {"reason": TEXT, "class": TEXT}),
-    "deny": Form(TEXT, {"tool": TEXT, "input": (), "by": TEXT}),
-    "crash": Form((str, int)),
-    "hang": Form(FLAG, beside={"stubborn": FLAG}),
+STEPS: Mapping[str, StepForm] = {
+    "text": StepForm(TEXT),
+    "delta": StepForm(TEXT),
+    "stream": StepForm(TEXT, {"text": TEXT, "chunk": COUNT, "delay": NUMBER}),
+    "think": StepForm(TEXT),
+    "delay": StepForm(NUMBER),
+    "listen": StepForm(FLAG),
+    "tool": StepForm(TEXT, _TOOL),
+    "plan": StepForm((list,)),
+    "file": StepForm(TEXT, {"path": TEXT, "kind": TEXT}),
+    "status": StepForm(TEXT, _STATUS),
+    "usage": StepForm((), dict.fromkeys(_TOKENS, COUNT)),
+    "cost_usd": StepForm(NUMBER),
+    "stderr": StepForm(TEXT),
+    "garbage": StepForm((str, bytes, list)),
+    "big": StepForm(COUNT),
+    "run": StepForm((list,)),
+    "lose_session": StepForm(FLAG),
+    "silent": StepForm(FLAG),
+    "truncate": StepForm(FLAG),
+    "refuse": StepForm(TEXT),
+    "limit": StepForm(TEXT),
+    "fail": StepForm(TEXT, {"reason": TEXT, "class": TEXT}),
+    "deny": StepForm(TEXT, {"tool": TEXT, "input": (), "by": TEXT}),
+    "crash": StepForm((str, int)),
+    "hang": StepForm(FLAG, beside={"stubborn": FLAG}),
 }
 _PLAN_STATES = ("pending", "in_progress", "completed")
 _FILE_KINDS = ("add", "update", "delete")
@@ -124,12 +124,12 @@ def find(name: str, base: Path) -> Path:
     """Return the path of the script's file. `name` is the name of a shipped script, or a path (relative to `base`).
     Raises ScriptError if there is no such file."""
     is_path = "/" in name or name.endswith((".yaml", ".yml"))
-    path = base / name if is_path else SHIPPED / f"{name}.yaml"
+    path = base / name if is_path else SHIPPED_SCRIPTS / f"{name}.yaml"
     if path.is_file():
         return path
     if is_path:
         raise ScriptError(f"no script {path}")
-    names = sorted(file.stem for file in SHIPPED.glob("*.yaml"))
+    names = sorted(file.stem for file in SHIPPED_SCRIPTS.glob("*.yaml"))
     raise ScriptError(f"no script is called {name!r}{_nearest(name, names)}")
 
 
@@ -204,10 +204,10 @@ def _step(value: object, where: str) -> Step:
         if key in STEPS:
             raise ScriptError(f"{where}: `{verb}` and `{key}` are two steps: put each in its own list item")
     _check_keys(beside, form.beside, where)
-    return Step(verb, _checked(verb, value[verb], form, f"{where}.{verb}"), beside)
+    return Step(verb, _checked_value(verb, value[verb], form, f"{where}.{verb}"), beside)
 
 
-def _checked(verb: str, value: Any, form: Form, where: str) -> Any:
+def _checked_value(verb: str, value: Any, form: StepForm, where: str) -> Any:
     if form.keys and isinstance(value, dict):
         _check_keys(value, form.keys, where)
     elif form.plain:

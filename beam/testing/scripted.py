@@ -39,7 +39,7 @@ def session_file(session_id: str, environ: Mapping[str, str]) -> Path:
     return (Path(own) if own.startswith("/") else state / "beam") / "scripted" / f"{session_id}.json"
 
 
-def turns_of(session_id: str, environ: Mapping[str, str]) -> int | None:
+def load_turns(session_id: str, environ: Mapping[str, str]) -> int | None:
     """Return how many turns a session had; None if there is no such session. Raises DiskError."""
     if not _SESSION.match(session_id):
         return None
@@ -66,7 +66,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     try:
         if "--serve" in argv:
             os._exit(_serve([word for word in argv if word != "--serve"], environ))  # a thread still reads stdin
-        result = _result(lambda: Agent(argv, environ).turn(_stdin))
+        result = _result(lambda: Agent(argv, environ).turn(_read_stdin))
         if result is None:
             return 1
         write_frame("result", **result)
@@ -105,7 +105,7 @@ def _serve(argv: list[str], environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _stdin() -> str:
+def _read_stdin() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
@@ -146,7 +146,7 @@ class Agent:
         reports."""
         is_first = self._turns is None
         try:
-            before = turns_of(self._resumed, self._environ) if is_first and self._resumed else self._turns or 0
+            before = load_turns(self._resumed, self._environ) if is_first and self._resumed else self._turns or 0
             if before is None:
                 write_frame("lost", session_id=self._resumed)
                 return None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.config.resolve import AGENT_JSON, BEAM_YAML, SCENARIO, Config, Resolved
+from beam.config.resolve import AGENT_JSON, BEAM_YAML, SCENARIO, Config, ResolvedAgent
 from beam.model.autoloaded import Finding
 from beam.model.limits import DEFAULT
 from beam.model.message import PLAIN
@@ -57,7 +57,7 @@ _CODE_SUFFIXES = frozenset(
     )
 )
 _SENDING_LIMITS = ("hops", "replies", "sends")  # limits of what agents send
-_ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can make an agent another adapter's
+_ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can give an agent another adapter
 
 
 class AdapterFacts(Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class AdapterFacts(Struct, frozen=True, kw_only=True):
 
 
 def findings_of_agent(
-    config: Config, resolved: Resolved, facts: AdapterFacts, *, vouched: Collection[str] = ()
+    config: Config, resolved: ResolvedAgent, facts: AdapterFacts, *, vouched: Collection[str] = ()
 ) -> list[Finding]:
     """Return a finding for each setting of this agent that takes effect only in a trusted folder.
 
@@ -77,32 +77,32 @@ def findings_of_agent(
     settings need no trust.
     """
     return [
-        *_of_settings(resolved, facts, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
-        *(_of_policy(config) if BEAM_YAML not in vouched else ()),
-        *(_of_limits(config) if BEAM_YAML not in vouched else ()),
-        *(of_notify(config) if BEAM_YAML not in vouched else ()),
+        *_findings_of_settings(resolved, facts, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
+        *(_findings_of_policy(config) if BEAM_YAML not in vouched else ()),
+        *(_findings_of_limits(config) if BEAM_YAML not in vouched else ()),
+        *(findings_of_notify(config) if BEAM_YAML not in vouched else ()),
     ]
 
 
-def of_scenario(resolved: Resolved, facts: AdapterFacts) -> list[Finding]:
+def findings_of_scenario_agent(resolved: ResolvedAgent, facts: AdapterFacts) -> list[Finding]:
     """Return a finding for each setting that the scenario gives to this agent and that takes effect only after a person
     trusts the scenario."""
-    return list(_of_settings(resolved, facts, frozenset({SCENARIO})))
+    return list(_findings_of_settings(resolved, facts, frozenset({SCENARIO})))
 
 
-def files_named(words: Collection[str], folder: Path, by: str) -> Iterator[Finding]:
+def findings_of_code_files(words: Collection[str], folder: Path, by: str) -> Iterator[Finding]:
     """Yield a finding for each code file that one of the words of a command names, as a path relative to the folder.
     `by` says who runs the command."""
     for word in words:
         path = folder / word
         if _is_file(path) and _is_code(path):
-            for seen in scan.look_at(path.parent, path.name):
+            for seen in scan.scan_files(path.parent, path.name):
                 yield Finding(
-                    name=scan.named(seen.path, folder), digest=seen.digest, text=seen.text, by=(by,), runs=True
+                    name=scan.relative_name(seen.path, folder), digest=seen.digest, text=seen.text, by=(by,), runs=True
                 )
 
 
-def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str]) -> Iterator[Finding]:
+def _findings_of_settings(resolved: ResolvedAgent, facts: AdapterFacts, foreign: frozenset[str]) -> Iterator[Finding]:
     settings, agent = resolved.settings, resolved.agent
 
     def who_has(field: str) -> str:
@@ -114,47 +114,51 @@ def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str
 
     if settings.command and (who := says("command")):
         words = [*(word if isinstance(word, str) else " ".join(word) for word in settings.command)]
-        yield _sentence(f"{who} has {agent} run {scan.shown(repr(' '.join(words)))}", *words)
+        yield _sentence_finding(f"{who} has {agent} run {scan.shorten(repr(' '.join(words)))}", *words)
         parts = [part for word in settings.command for part in ([word] if isinstance(word, str) else word)]
-        yield from _files(resolved, [part for part in parts[:1] if "/" in part])
-        yield from _files(resolved, parts[1:], only_code=True)
+        yield from _findings_of_files(resolved, [part for part in parts[:1] if "/" in part])
+        yield from _findings_of_files(resolved, parts[1:], only_code=True)
     if settings.runner and (who := says("runner")):
-        yield _sentence(f"{who} has {agent} run by {scan.shown(repr(' '.join(settings.runner)))}", *settings.runner)
-        yield from _files(resolved, [settings.runner[0]] if "/" in settings.runner[0] else [])
-        yield from _files(resolved, settings.runner[1:], only_code=True)
+        yield _sentence_finding(
+            f"{who} has {agent} run by {scan.shorten(repr(' '.join(settings.runner)))}", *settings.runner
+        )
+        yield from _findings_of_files(resolved, [settings.runner[0]] if "/" in settings.runner[0] else [])
+        yield from _findings_of_files(resolved, settings.runner[1:], only_code=True)
     if settings.executable and (who := says("executable")):
-        yield _sentence(f"{who} has {agent} run {scan.shown(repr(settings.executable))}", settings.executable)
+        yield _sentence_finding(f"{who} has {agent} run {scan.shorten(repr(settings.executable))}", settings.executable)
         if "/" in settings.executable:
-            yield from _files(resolved, [settings.executable])
+            yield from _findings_of_files(resolved, [settings.executable])
     if renamed := [who for field in _ADAPTER_FIELDS if (who := says(field)) and getattr(settings, field)]:
         if facts.runs_text:
-            yield _sentence(f"{renamed[0]} has {agent} run what it is sent, by {settings.adapter}", settings.adapter)
+            yield _sentence_finding(
+                f"{renamed[0]} has {agent} run what it is sent, by {settings.adapter}", settings.adapter
+            )
         elif agent in facts.adapters and settings.adapter != agent:
-            yield _sentence(f"{renamed[0]} makes {agent} another agent: {settings.adapter}", settings.adapter)
+            yield _sentence_finding(f"{renamed[0]} makes {agent} another agent: {settings.adapter}", settings.adapter)
     if settings.env_profile and (who := says("env_profile")):
         profile = settings.env_profile
-        yield _sentence(f"{who} gives {who_has('env_profile')} the environment profile {profile[:80]}", profile)
+        yield _sentence_finding(f"{who} gives {who_has('env_profile')} the environment profile {profile[:80]}", profile)
     for variable, value in settings.env.items():
         if who := says(f"env.{variable}"):
-            yield _sentence(
+            yield _sentence_finding(
                 f"{who} sets {variable[:80]} in the environment of {who_has(f'env.{variable}')}", variable, value
             )
     if settings.script and not PLAIN.match(settings.script) and (who := says("script")):  # a name: beam's own script
-        yield _sentence(f"{who} has {agent} play {scan.shown(repr(settings.script))}", settings.script)
-        yield from _files(resolved, [settings.script])
+        yield _sentence_finding(f"{who} has {agent} play {scan.shorten(repr(settings.script))}", settings.script)
+        yield from _findings_of_files(resolved, [settings.script])
     if settings.screen and (who := says("screen")):
-        yield _sentence(f"{who} says which keys beam types into {who_has('screen')}", repr(settings.screen))
+        yield _sentence_finding(f"{who} says which keys beam types into {who_has('screen')}", repr(settings.screen))
     if settings.envelope not in (None, "short", "full") and (who := says("envelope")):
-        yield _sentence(f"{who} changes how {who_has('envelope')} is told who speaks", settings.envelope)
+        yield _sentence_finding(f"{who} changes how {who_has('envelope')} is told who speaks", settings.envelope)
     for each in resolved.rules:
         for rule in each.lists.allow if each.whose in foreign else ():
-            yield _sentence(f"{each.whose} allows {agent} {scan.shown(rule)}", rule)
+            yield _sentence_finding(f"{each.whose} allows {agent} {scan.shorten(rule)}", rule)
     if settings.access not in (None, "read") and (who := says("access")):
-        yield _sentence(f"{who} gives {who_has('access')} {settings.access} access")
-    yield from _outside(settings.cwd, resolved.base, says("cwd"), who_has("cwd"))
+        yield _sentence_finding(f"{who} gives {who_has('access')} {settings.access} access")
+    yield from _findings_outside(settings.cwd, resolved.base, says("cwd"), who_has("cwd"))
 
 
-def _outside(cwd: str | None, base: Path, foreign: str | None, agent: str) -> Iterator[Finding]:
+def _findings_outside(cwd: str | None, base: Path, foreign: str | None, agent: str) -> Iterator[Finding]:
     """Yield a finding if the agent works outside of the folder, either because a file of the folder says so, or because
     of a link in the folder. `foreign` is the name of the file that sets the agent's working directory; None if no file
     of the folder does."""
@@ -164,39 +168,43 @@ def _outside(cwd: str | None, base: Path, foreign: str | None, agent: str) -> It
     target, named = os.path.realpath(base / cwd), os.path.normpath(os.path.join(real, cwd))  # noqa: PTH118
     words = (cwd,) if target == named else (cwd, target)
     if foreign:
-        yield _sentence(f"{foreign} has {agent} work outside this folder, in {scan.shown(repr(cwd))}", *words)
+        yield _sentence_finding(f"{foreign} has {agent} work outside this folder, in {scan.shorten(repr(cwd))}", *words)
     elif Path(named).is_relative_to(real):
-        yield _sentence(f"a link has {agent} work outside this folder, in {scan.shown(repr(target))}", *words)
+        yield _sentence_finding(f"a link has {agent} work outside this folder, in {scan.shorten(repr(target))}", *words)
 
 
-def _of_policy(config: Config) -> Iterator[Finding]:
+def _findings_of_policy(config: Config) -> Iterator[Finding]:
     for origin, file in config.files:
         if origin == BEAM_YAML:
             for key, value in file.policy.items():
-                yield _sentence(f"{origin} sets the policy {key}: {scan.shown(str(value))}", repr(value))
+                yield _sentence_finding(f"{origin} sets the policy {key}: {scan.shorten(str(value))}", repr(value))
 
 
-def of_notify(config: Config) -> Iterator[Finding]:
+def findings_of_notify(config: Config) -> Iterator[Finding]:
     """Yield a finding for each notification target in the folder's own beam.yaml (a command that beam runs, or a URL to
     which beam posts), and for each code file that such a command names."""
     targets = [target for origin, file in config.files if origin == BEAM_YAML for target in file.notify]
     for target in targets:
-        from beam.model.notification import FromPlace
+        from beam.model.notification import ValueReference
 
         values = repr(target)
         if target.command:
-            yield _sentence(f"{BEAM_YAML} has beam run {scan.shown(repr(' '.join(target.command)))} to notify", values)
+            yield _sentence_finding(
+                f"{BEAM_YAML} has beam run {scan.shorten(repr(' '.join(target.command)))} to notify", values
+            )
             words = [word for word in target.command if "/" in word or word != target.command[0]]
-            yield from files_named(words, config.home.project, BEAM_YAML)
+            yield from findings_of_code_files(words, config.home.project, BEAM_YAML)
         else:
-            read = [place for place in (target.webhook, target.secret, target.token) if isinstance(place, FromPlace)]
+            read = [
+                place for place in (target.webhook, target.secret, target.token) if isinstance(place, ValueReference)
+            ]
             given = "".join(f", with {f'${place.env}' if place.env else place.file}" for place in read)
-            yield _sentence(
-                f"{BEAM_YAML} posts what agents do to {scan.shown(target.named())}{scan.shown(given)}", values
+            yield _sentence_finding(
+                f"{BEAM_YAML} posts what agents do to {scan.shorten(target.named())}{scan.shorten(given)}", values
             )
 
 
-def _of_limits(config: Config) -> Iterator[Finding]:
+def _findings_of_limits(config: Config) -> Iterator[Finding]:
     """Yield a finding for each limit on messages between agents that the folder's beam.yaml raises above the person's
     own limit, or above the default. Without trust, an agent that may edit files could raise these limits."""
     own: dict[str, object] = {}
@@ -207,16 +215,18 @@ def _of_limits(config: Config) -> Iterator[Finding]:
         for name in _SENDING_LIMITS:
             value, bound = file.limits.get(name), own.get(name, getattr(DEFAULT, name))
             if isinstance(value, int) and isinstance(bound, int) and value > bound:
-                yield _sentence(f"{origin} raises the limit {name} from {bound} to {value}", name, str(value))
+                yield _sentence_finding(f"{origin} raises the limit {name} from {bound} to {value}", name, str(value))
 
 
-def _sentence(sentence: str, *values: str) -> Finding:
+def _sentence_finding(sentence: str, *values: str) -> Finding:
     """Return a finding that a person reads as this sentence. The finding's digest covers the complete `values`, because
     the sentence may show only the beginning of a value."""
     return Finding(name=sentence, digest=scan.digest_of(repr(values)), says=True)
 
 
-def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = False) -> Iterator[Finding]:
+def _findings_of_files(
+    resolved: ResolvedAgent, words: Collection[str], *, only_code: bool = False
+) -> Iterator[Finding]:
     """Yield a finding for each file that one of these words of a command names, because the command may run the file.
 
     With `only_code`, yield only files that look like programs; other files may be data that changes with each turn.
@@ -227,8 +237,8 @@ def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = Fals
             path = start / word
             if not _is_file(path) or (only_code and not _is_code(path)):
                 continue
-            for found_file in scan.look_at(path.parent, path.name):
-                name = scan.named(found_file.path, resolved.base)
+            for found_file in scan.scan_files(path.parent, path.name):
+                name = scan.relative_name(found_file.path, resolved.base)
                 yield Finding(
                     name=name, digest=found_file.digest, text=found_file.text, by=(resolved.agent,), runs=True
                 )

@@ -27,8 +27,8 @@ from beam.trust import scan
 from beam.trust.git_index import submodules
 
 T = TypeVar("T")
-_KEYS = frozenset(("core.fsmonitor", "diff.external", "gpg.program"))
-_NAMED_KEYS = frozenset(  # keys with a name in the middle, which is left out here
+_PROGRAM_KEYS = frozenset(("core.fsmonitor", "diff.external", "gpg.program"))
+_NAMED_PROGRAM_KEYS = frozenset(  # keys with a name in the middle, which is left out here
     ("filter.clean", "filter.smudge", "filter.process", "diff.command", "diff.textconv", "gpg.program", "hook.command")
 )
 _FETCHERS = frozenset(  # keys that run a program when a partial clone fetches a missing object, as `git status` does
@@ -41,21 +41,21 @@ _PROTOCOLS = tuple(f"protocol.{name}allow" for name in ("", "file.", "ssh.", "gi
 _HOOK_OF_FETCH = "pre-auto-gc"  # after a fetch
 _HOOKS = ("post-index-change", "reference-transaction")
 _MONITOR, _HOOKS_PATH, _WORK_TREE = "core.fsmonitor", "core.hookspath", "core.worktree"
-_LFS = frozenset(
+_LFS_COMMANDS = frozenset(
     {"git-lfs clean -- %f", "git-lfs smudge -- %f", "git-lfs smudge --skip -- %f", "git-lfs filter-process"}
 )
-_BUILT_IN = frozenset(("true", "false", "yes", "no", "on", "off", "0", "1"))
+_BOOLEAN_WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "0", "1"))
 _FALSE_WORDS = frozenset(("", "false", "no", "off", "0"))
-_LARGEST = 256 << 10
+_LARGEST_CONFIG = 256 << 10
 _DEEPEST = 5  # levels of includes
-_MOST_FILES = 50  # a file with its includes; together they have at most `_LARGEST` bytes
-_MOST_HOOKS = 10  # directories of hooks, the usual one included; and work trees
+_MOST_FILES = 50  # a file with its includes; together they have at most `_LARGEST_CONFIG` bytes
+_MOST_HOOKS = 10  # directories of hooks, including the usual one; also the limit for work trees
 _MOST_REPOSITORIES = 200  # nested in one folder
 _LARGEST_INDEX = 64 << 20
 _MOST_SETTINGS = 100  # settings that are switched off
 
 
-class Git(Struct, frozen=True, kw_only=True):
+class GitFindings(Struct, frozen=True, kw_only=True):
     """The findings in git's configuration. The settings in `off` (git's keys and values) make git ignore each finding
     that git is able to ignore."""
 
@@ -63,7 +63,7 @@ class Git(Struct, frozen=True, kw_only=True):
     off: Mapping[str, str] = {}
 
 
-def findings_of_git(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
+def findings_of_git(base: Path, cwd: Path, *, access: Access, home: Path) -> GitFindings:
     """Return the findings in each repository that git may find from `cwd` upwards.
 
     With any access except `full`, `off` turns all found settings off. With `full`, it turns off only the file system
@@ -79,14 +79,14 @@ def findings_of_git(base: Path, cwd: Path, *, access: Access, home: Path) -> Git
             reading = _Repository(folder, place, base=base, home=home, is_full=access == "full")
             looked += 1
             if os.path.isdir(place.git_dir) and (place.git_dir != folder or len(reading.work_trees) > 1):  # noqa: PTH112
-                inner = reading.inner() if looked < _MOST_REPOSITORIES else reading.record_too_deep()
+                inner = reading.submodule_folders() if looked < _MOST_REPOSITORIES else reading.record_too_deep()
                 ahead += [(each, one) for each in inner for one in _repositories(each)]
             found += reading.found
             off |= reading.off
-    return Git(found=tuple(found), off=off)
+    return GitFindings(found=tuple(found), off=off)
 
 
-def variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+def override_variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that make git use the settings in `off` with precedence over configuration
     files. Settings that `environ` passes to git in the same way stay in effect."""
     if not off:
@@ -102,7 +102,7 @@ def variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, s
 # -- repositories ------------------------------------------------------------------------------------------------------
 
 
-class _GitPlace(Struct, frozen=True):
+class _GitDirectories(Struct, frozen=True):
     """The git directory of a repository, the directory of its configuration, and the files that should name one of
     these two and that beam can't read as git does."""
 
@@ -111,15 +111,15 @@ class _GitPlace(Struct, frozen=True):
     unreadable: tuple[Path, ...] = ()
 
 
-def _repositories(level: Path) -> Iterator[_GitPlace]:
+def _repositories(level: Path) -> Iterator[_GitDirectories]:
     """Yield the places of each repository of this folder: the one in `.git`, and the folder itself if git may take it
     for a bare repository."""
     inner = level / ".git"
     if os.path.isfile(inner):  # noqa: PTH113 - it never raises
         try:
-            named = _line(inner, "gitdir: ")
+            named = _read_line(inner, "gitdir: ")
         except ValueError:
-            yield _GitPlace(inner, inner, (inner,))
+            yield _GitDirectories(inner, inner, (inner,))
         else:
             if named is not None:
                 yield _with_common(level / named)
@@ -135,7 +135,7 @@ def _looks_bare(level: Path) -> bool:
     return os.path.lexists(level / "HEAD")
 
 
-def _shared(git_dir: Path) -> list[Path]:
+def _shared_indexes(git_dir: Path) -> list[Path]:
     """Return the files of a split index (`sharedindex.*`) in this git directory."""
     try:
         with os.scandir(git_dir) as entries:
@@ -145,20 +145,20 @@ def _shared(git_dir: Path) -> list[Path]:
     return [git_dir / name for name in sorted(names)[:_MOST_FILES]]
 
 
-def _with_common(git_dir: Path) -> _GitPlace:
+def _with_common(git_dir: Path) -> _GitDirectories:
     file = git_dir / "commondir"
     try:
-        common = _line(file, "")
+        common = _read_line(file, "")
     except ValueError:
-        return _GitPlace(git_dir, git_dir, (file,))
-    return _GitPlace(git_dir, git_dir if common is None else git_dir / common)
+        return _GitDirectories(git_dir, git_dir, (file,))
+    return _GitDirectories(git_dir, git_dir if common is None else git_dir / common)
 
 
-def _line(path: Path, prefix: str) -> str | None:
+def _read_line(path: Path, prefix: str) -> str | None:
     """Return the text after `prefix` in a small file, without its line end. Return None if there is no file, if the
     file does not begin with `prefix`, or if no text follows. Raises ValueError if beam can't read the file as git
     does."""
-    file = scan.look_at(path.parent, path.name)
+    file = scan.scan_files(path.parent, path.name)
     if not file:
         return None
     text = file[0].text
@@ -172,7 +172,7 @@ def _line(path: Path, prefix: str) -> str | None:
 class _Repository:
     """Collects the findings in one repository's configuration and hooks, and the settings that turn them off."""
 
-    def __init__(self, level: Path, place: _GitPlace, *, base: Path, home: Path, is_full: bool) -> None:
+    def __init__(self, level: Path, place: _GitDirectories, *, base: Path, home: Path, is_full: bool) -> None:
         self.found: list[Finding] = []
         self.off: dict[str, str] = {}
         self.work_trees = [level]
@@ -182,42 +182,42 @@ class _Repository:
         hooks, hook_paths = [common / "hooks"], list[str]()
         is_partial, fetchers, protocols = False, [], set(_PROTOCOLS)
         for file in place.unreadable:
-            self._unreadable(file, "it is too large, or no text")
+            self._add_unreadable(file, "it is too large, or no text")
         for file in (common / "config", git_dir / "config.worktree"):
-            self._files, self._bytes = _MOST_FILES, _LARGEST
+            self._files, self._bytes = _MOST_FILES, _LARGEST_CONFIG
             try:
-                for key, value in self._settings(file, _DEEPEST):
+                for key, value in self._read_settings(file, _DEEPEST):
                     if key == _HOOKS_PATH:
                         self._add_within(hook_paths, value, "directories of hooks")
                     elif key == _WORK_TREE:
                         self._add_within(self.work_trees, git_dir / value, "work trees")
                     elif _runs_program(key):
-                        self._setting(file, key, value)
-                    elif key == "extensions.partialclone" or _end_of(key) == "remote.promisor":
+                        self._add_setting(file, key, value)
+                    elif key == "extensions.partialclone" or _without_name(key) == "remote.promisor":
                         is_partial = is_partial or value.lower() not in _FALSE_WORDS
                     elif _fetches_by_program(key, value):
                         fetchers.append((file, key, value))
-                    elif _end_of(key) == "protocol.allow":
+                    elif _without_name(key) == "protocol.allow":
                         protocols.add(key)
             except ValueError as error:
-                self._unreadable(file, str(error))
+                self._add_unreadable(file, str(error))
         try:
-            hooks += [self._path(work_tree, value) for value in hook_paths for work_tree in self.work_trees]
+            hooks += [self._resolve_path(work_tree, value) for value in hook_paths for work_tree in self.work_trees]
         except ValueError as error:
-            self._unreadable(common / "config", str(error))
+            self._add_unreadable(common / "config", str(error))
         if is_partial:
-            self._fetchers(fetchers[:_MOST_SETTINGS], protocols)
+            self._add_fetchers(fetchers[:_MOST_SETTINGS], protocols)
         names = (*_HOOKS, _HOOK_OF_FETCH) if is_partial else _HOOKS
         for directory in dict.fromkeys(hooks):
-            self._look_at_hooks(directory, names)
+            self._add_hooks(directory, names)
         if git_dir == level and (self.found or _looks_bare(level)):
             self.off["safe.bareRepository"] = "explicit"
 
-    def inner(self) -> list[Path]:
+    def submodule_folders(self) -> list[Path]:
         """Return the folders in the repository's work tree that its index lists as submodules, because git looks into
         each of them."""
         named: list[str] = []
-        for file in (self._git_dir / "index", *_shared(self._git_dir)):
+        for file in (self._git_dir / "index", *_shared_indexes(self._git_dir)):
             try:
                 named += submodules(files.read(file, _LARGEST_INDEX, follow=True))
             except FileNotFoundError:
@@ -234,7 +234,7 @@ class _Repository:
     def _add_unreadable_index(self, file: Path, why: str) -> None:
         """Add a finding for an index that beam can't read as git does. The finding's digest does not cover the content
         of the index, which changes with each commit."""
-        name = f"{scan.named(file, self._base)} is not read as git would read it: {why}"
+        name = f"{scan.relative_name(file, self._base)} is not read as git would read it: {why}"
         self._add(Finding(name=name, digest=scan.digest_of(name), says=True))
 
     @staticmethod
@@ -243,54 +243,54 @@ class _Repository:
             raise ValueError(f"too many {what}")
         found.append(value)
 
-    def _setting(self, file: Path, key: str, value: str) -> None:
+    def _add_setting(self, file: Path, key: str, value: str) -> None:
         is_monitor = key == _MONITOR
-        if not value or value in _LFS or (is_monitor and value.lower() in _BUILT_IN):
+        if not value or value in _LFS_COMMANDS or (is_monitor and value.lower() in _BOOLEAN_WORDS):
             return
         if len(self.off) >= _MOST_SETTINGS:
             raise ValueError("too many settings")
         can_do_without = is_monitor or not self._is_full
         if can_do_without:
             self.off[key] = "false" if is_monitor else ""
-        where = scan.named(file, self._base)
-        name = f"{where} has git run {scan.shown(repr(value))} ({key[:80]})"
+        where = scan.relative_name(file, self._base)
+        name = f"{where} has git run {scan.shorten(repr(value))} ({key[:80]})"
         self._add(Finding(name=name, digest=scan.digest_of(f"{key}={value}"), says=True, ignored=can_do_without))
 
-    def _fetchers(self, found: list[tuple[Path, str, str]], protocols: set[str]) -> None:
+    def _add_fetchers(self, found: list[tuple[Path, str, str]], protocols: set[str]) -> None:
         for file, key, value in found:
             if not self._is_full:
                 self.off |= dict.fromkeys(sorted(protocols)[:_MOST_SETTINGS], "never")
-            where = scan.named(file, self._base)
-            name = f"{where} has git fetch what is missing by {scan.shown(repr(value))} ({key[:80]})"
+            where = scan.relative_name(file, self._base)
+            name = f"{where} has git fetch what is missing by {scan.shorten(repr(value))} ({key[:80]})"
             digest = scan.digest_of(f"{key}={value}")
             self._add(Finding(name=name, digest=digest, says=True, ignored=not self._is_full))
 
-    def _look_at_hooks(self, directory: Path, names: tuple[str, ...]) -> None:
+    def _add_hooks(self, directory: Path, names: tuple[str, ...]) -> None:
         for name in names:
             if not os.access(directory / name, os.X_OK):
                 continue
             if not self._is_full:
                 self.off[_HOOKS_PATH] = os.devnull
-            for file in scan.look_at(directory, name):
-                path = scan.named(file.path, self._base)
+            for file in scan.scan_files(directory, name):
+                path = scan.relative_name(file.path, self._base)
                 self._add(Finding(name=path, digest=file.digest, text=file.text, ignored=not self._is_full))
 
-    def _unreadable(self, file: Path, why: str) -> None:
-        name = f"{scan.named(file, self._base)} is not read as git would read it: {why}"
-        digest = "".join(file.digest for file in scan.look_at(file.parent, file.name))
+    def _add_unreadable(self, file: Path, why: str) -> None:
+        name = f"{scan.relative_name(file, self._base)} is not read as git would read it: {why}"
+        digest = "".join(file.digest for file in scan.scan_files(file.parent, file.name))
         self._add(Finding(name=name, digest=digest, says=True))
 
     def _add(self, found: Finding) -> None:
         self.found.append(structs.replace(found, name=escape_surrogates(found.name), by=("git",), quiet=True))
 
-    def _settings(self, file: Path, depth: int) -> Iterator[tuple[str, str]]:
+    def _read_settings(self, file: Path, depth: int) -> Iterator[tuple[str, str]]:
         """Yield the keys and values of a configuration file and of all files that it includes, even if the condition of
         an `includeIf` is not met. Raises ValueError for a file that beam can't read as git does."""
         self._files -= 1
         self._bytes -= self._size(file)
         if self._files < 0 or self._bytes < 0:
             raise ValueError("it is too large, with what it includes")
-        for seen in scan.look_at(file.parent, file.name, short=_LARGEST):
+        for seen in scan.scan_files(file.parent, file.name, short=_LARGEST_CONFIG):
             if seen.content is None:
                 raise ValueError("it is no file, or too large")
             for key, value in parse(seen.content.decode(errors="surrogateescape")):
@@ -298,7 +298,7 @@ class _Repository:
                 if key == "include.path" or (key.startswith("includeif.") and key.endswith(".path")):
                     if depth == 0:
                         raise ValueError("its files include each other")
-                    yield from self._settings(self._path(file.parent, value), depth - 1)
+                    yield from self._read_settings(self._resolve_path(file.parent, value), depth - 1)
 
     @staticmethod
     def _size(file: Path) -> int:
@@ -312,7 +312,7 @@ class _Repository:
             raise ValueError("it is no file")
         return found.st_size
 
-    def _path(self, relative_to: Path, value: str) -> Path:
+    def _resolve_path(self, relative_to: Path, value: str) -> Path:
         if value.startswith("~/"):
             return self._home / value[2:]
         if value.startswith(("~", "%(")):
@@ -320,22 +320,22 @@ class _Repository:
         return relative_to / value
 
 
-def _end_of(key: str) -> str:
+def _without_name(key: str) -> str:
     """Return the key without the name in its middle (`remote.url` for `remote.NAME.url`); "" if it has no name."""
     section, _, rest = key.lower().partition(".")
     return f"{section}.{rest.rpartition('.')[2]}" if "." in rest else ""
 
 
 def _runs_program(key: str) -> bool:
-    return key in _KEYS or _end_of(key) in _NAMED_KEYS
+    return key in _PROGRAM_KEYS or _without_name(key) in _NAMED_PROGRAM_KEYS
 
 
 def _fetches_by_program(key: str, value: str) -> bool:
     """Return whether this setting makes a fetch run a program: either a program that the setting names, or the program
     that serves the objects of a local folder (for a `remote.NAME.url` that is not the URL of another machine)."""
-    if _end_of(key) == "remote.url":
+    if _without_name(key) == "remote.url":
         return _patterns()[2].match(value) is None
-    return bool(value) and (key in _FETCHERS or _end_of(key) in _FETCHERS)
+    return bool(value) and (key in _FETCHERS or _without_name(key) in _FETCHERS)
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def parse(text: str) -> list[tuple[str, str]]:
             match = name.match(text, at)
             if match is None or not section:
                 raise ValueError(f"no key at {at}")
-            value, at = _value(text, match.end())
+            value, at = _parse_value(text, match.end())
             found.append((f"{section}.{match[1].lower()}", value))
     return found
 
@@ -391,7 +391,7 @@ def _end_of_line(text: str, at: int) -> int:
     return len(text) if end < 0 else end + 1
 
 
-def _value(text: str, at: int) -> tuple[str, int]:
+def _parse_value(text: str, at: int) -> tuple[str, int]:
     if at >= len(text) or text[at] == "\n":
         return "true", at
     if text[at] in "#;":

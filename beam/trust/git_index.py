@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 _GITLINK = 0o160000
 _GITLINK_BYTES = b"\0\0\xe0\0"  # the bytes of this mode in an entry
-_HASHES = (20, 32)  # bytes of an object's name: SHA-1, SHA-256
-_UNTIL_HASH = 40
+_HASH_SIZES = (20, 32)  # bytes of an object's name: SHA-1, SHA-256
+_HASH_OFFSET = 40
 _EXTENDED = 0x4000
-_END = re.compile(b"\0")
+_NUL = re.compile(b"\0")
 
 
 def submodules(data: bytes) -> list[str]:
@@ -29,7 +29,7 @@ def submodules(data: bytes) -> list[str]:
         return []
     found: dict[bytes, None] = {}
     is_read = False
-    for size in _HASHES:  # the repository uses one of them; if both can be read, both results count
+    for size in _HASH_SIZES:  # the repository uses one of them; if both can be read, both results count
         try:
             found |= {name: None for mode, name in list(_entries(data, size)) if mode == _GITLINK}
         except (ValueError, IndexError):
@@ -48,18 +48,18 @@ def _entries(data: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
         raise ValueError("an unknown version")
     at, name = 12, b""
     for _ in range(count):
-        begin, flags_at = at, at + _UNTIL_HASH + hash_bytes
+        begin, flags_at = at, at + _HASH_OFFSET + hash_bytes
         mode = int.from_bytes(data[begin + 24 : begin + 28], "big")
         if mode >> 12 not in (0o4, 0o10, 0o12, 0o16):
             raise ValueError("no mode of an entry")
         at = flags_at + (4 if int.from_bytes(data[flags_at : flags_at + 2], "big") & _EXTENDED else 2)
         kept = 0
         if version == 4:
-            gone, at = _number(data, at)
+            gone, at = _read_number(data, at)
             kept = len(name) - gone
             if kept < 0:
                 raise ValueError("no path")
-        end = _END.search(data, at)
+        end = _NUL.search(data, at)
         if end is None:
             raise ValueError("a path without an end")
         name = name[:kept] + data[at : end.start()]
@@ -73,7 +73,7 @@ def _entries(data: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
         raise ValueError("something after its entries")
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
     """Return the variable-length number at the position `at`, and the position after that number."""
     value = data[at] & 0x7F
     while data[at] & 0x80:

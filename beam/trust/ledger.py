@@ -23,12 +23,12 @@ from beam.model.autoloaded import Finding
 from beam.root.user_dirs import state_dir
 from beam.trust.scan import birth_ns, digest_of
 
-VARIABLE = "BEAM_TRUST"
+TRUST_VARIABLE = "BEAM_TRUST"
 _MOST_BYTES = 64 << 20
-_LINES = 400  # largest number of lines of a file whose digests are stored
+_MOST_LINES = 400  # largest number of lines of a file whose digests are stored
 
 
-class Kept(Struct, frozen=True, omit_defaults=True):
+class TrustedFinding(Struct, frozen=True, omit_defaults=True):
     """The trusted state of one finding. `digest` is the digest of its content. `lines` has a short digest of each of
     its lines, separated by blanks; "" if it has no text, or too many lines. `by` is the id of the person's decision
     that changed the finding after the folder was trusted; "" if there was no such decision."""
@@ -38,7 +38,7 @@ class Kept(Struct, frozen=True, omit_defaults=True):
     by: str = ""
 
 
-class Folder(Struct, frozen=True):
+class TrustedFolder(Struct, frozen=True):
     """A trusted folder: its real path, its identity (device, inode and time of birth), and its trusted findings by name
     (`held`).
 
@@ -49,12 +49,12 @@ class Folder(Struct, frozen=True):
     device: int
     inode: int
     birth_ns: int | None = None
-    held: dict[str, Kept] | None = None
+    held: dict[str, TrustedFinding] | None = None
 
 
 class _Store(Struct, frozen=True):
     v: int = 2
-    folders: tuple[Folder, ...] = ()
+    folders: tuple[TrustedFolder, ...] = ()
     files: dict[str, str] = {}  # real path -> SHA-256 of the content, hex
 
 
@@ -62,7 +62,7 @@ class Change(Struct, frozen=True, kw_only=True):
     """A finding that differs from its trusted state. `before` is the trusted state; None if the finding is new."""
 
     found: Finding
-    before: Kept | None
+    before: TrustedFinding | None
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -86,13 +86,13 @@ def standing_of(base: Path, found: Iterable[Finding], environ: Mapping[str, str]
     """Return whether these findings in the folder are trusted, compared with the stored state. With `BEAM_TRUST=1` in
     `environ`, everything is trusted."""
     standing = _stored_standing(base, tuple(found), environ)
-    if environ.get(VARIABLE) == "1" and not standing.trusted:
+    if environ.get(TRUST_VARIABLE) == "1" and not standing.trusted:
         return Standing(trusted=True, by_variable=bool(standing.changes))
     return standing
 
 
 def _stored_standing(base: Path, found: tuple[Finding, ...], environ: Mapping[str, str]) -> Standing:
-    real = _real(base)
+    real = _real_path(base)
     folder = next((each for each in _load(environ).folders if each.path == real), None)
     if folder is None:
         return Standing(trusted=False, changes=_changes(found, {}))
@@ -104,7 +104,7 @@ def _stored_standing(base: Path, found: tuple[Finding, ...], environ: Mapping[st
     return Standing(trusted=not changes, once=True, changes=changes)
 
 
-def _changes(found: Iterable[Finding], held: Mapping[str, Kept]) -> tuple[Change, ...]:
+def _changes(found: Iterable[Finding], held: Mapping[str, TrustedFinding]) -> tuple[Change, ...]:
     return tuple(
         Change(found=each, before=before)
         for each in found
@@ -117,37 +117,30 @@ def trust(base: Path, found: Iterable[Finding], environ: Mapping[str, str]) -> N
     folder = _identity(base)
     if folder is None:
         raise DiskError(f"there is no folder {base}", "trust a folder that exists", subject=str(base))
-    held = {each.name: _kept(each) for each in found}
-    with _changing(environ) as store:
+    held = {each.name: _trusted_finding(each) for each in found}
+    with _locked_store(environ) as store:
         _save(_with_folder(store, structs.replace(folder, held=held)), environ)
 
 
-def renew(base: Path, found: Finding, by: str, environ: Mapping[str, str]) -> None:
+def renew_finding(base: Path, found: Finding, by: str, environ: Mapping[str, str]) -> None:
     """Record the present state of one finding in a trusted folder as trusted, because a person's decision changed it.
     `by` is the id of that decision. If the folder is not trusted, nothing changes."""
-    with _changing(environ) as store:
-        folder = next((each for each in store.folders if each.path == _real(base)), None)
+    with _locked_store(environ) as store:
+        folder = next((each for each in store.folders if each.path == _real_path(base)), None)
         if folder is not None and folder.held is not None and _is_same_folder(folder, base):
-            held = {**folder.held, found.name: structs.replace(_kept(found), by=by)}
+            held = {**folder.held, found.name: structs.replace(_trusted_finding(found), by=by)}
             _save(_with_folder(store, structs.replace(folder, held=held)), environ)
 
 
 def untrust(base: Path, environ: Mapping[str, str]) -> bool:
     """Revoke the trust in this folder; return whether the folder was trusted."""
-    real = _real(base)
-    with _changing(environ) as store:
+    real = _real_path(base)
+    with _locked_store(environ) as store:
         others = tuple(folder for folder in store.folders if folder.path != real)
         if len(others) == len(store.folders):
             return False
         _save(structs.replace(store, v=2, folders=others), environ)
     return True
-
-
-def trusted(environ: Mapping[str, str]) -> list[Path]:
-    """Return the paths of all trusted folders, sorted, without those that were replaced by another folder. The content
-    of these folders may have changed."""
-    folders = _load(environ).folders
-    return sorted(Path(folder.path) for folder in folders if _is_same_folder(folder, Path(folder.path)))
 
 
 def new_lines(change: Change) -> tuple[list[str], int]:
@@ -162,16 +155,18 @@ def new_lines(change: Change) -> tuple[list[str], int]:
     return [line for line in lines if _line_digest(line) not in had], len(had - now)
 
 
-def _kept(found: Finding) -> Kept:
+def _trusted_finding(found: Finding) -> TrustedFinding:
     lines = [] if found.text is None else found.text.splitlines()
-    return Kept(digest=found.digest, lines=" ".join(map(_line_digest, lines)) if len(lines) <= _LINES else "")
+    return TrustedFinding(
+        digest=found.digest, lines=" ".join(map(_line_digest, lines)) if len(lines) <= _MOST_LINES else ""
+    )
 
 
 def _line_digest(text: str) -> str:
     return digest_of(text)[:12]
 
 
-def _with_folder(store: _Store, folder: Folder) -> _Store:
+def _with_folder(store: _Store, folder: TrustedFolder) -> _Store:
     others = tuple(other for other in store.folders if other.path != folder.path)
     return structs.replace(store, v=2, folders=(*others, folder))
 
@@ -179,39 +174,30 @@ def _with_folder(store: _Store, folder: Folder) -> _Store:
 # -- agent.json files --------------------------------------------------------------------------------------------------
 
 
-def remember(path: Path, digest: str, environ: Mapping[str, str]) -> None:
+def remember_file(path: Path, digest: str, environ: Mapping[str, str]) -> None:
     """Record that beam wrote this file. The record is valid as long as the file's content has this SHA-256 digest
     (hex)."""
-    with _changing(environ) as store:
-        _save(structs.replace(store, files={**store.files, _real(path): digest}), environ)
-
-
-def forget(path: Path, environ: Mapping[str, str]) -> None:
-    """Remove the record that beam wrote this file."""
-    real = _real(path)
-    with _changing(environ) as store:
-        if real in store.files:
-            rest = {name: digest for name, digest in store.files.items() if name != real}
-            _save(structs.replace(store, files=rest), environ)
+    with _locked_store(environ) as store:
+        _save(structs.replace(store, files={**store.files, _real_path(path): digest}), environ)
 
 
 def is_remembered(path: Path, digest: str, environ: Mapping[str, str]) -> bool:
     """Return whether beam is recorded as the writer of this file with this digest."""
-    return _load(environ).files.get(_real(path)) == digest
+    return _load(environ).files.get(_real_path(path)) == digest
 
 
 # -- the store ---------------------------------------------------------------------------------------------------------
 
 
-def _identity(base: Path) -> Folder | None:
+def _identity(base: Path) -> TrustedFolder | None:
     try:
         found = base.stat()
     except OSError:
         return None
-    return Folder(_real(base), found.st_dev, found.st_ino, birth_ns(base, found))
+    return TrustedFolder(_real_path(base), found.st_dev, found.st_ino, birth_ns(base, found))
 
 
-def _is_same_folder(folder: Folder, base: Path) -> bool:
+def _is_same_folder(folder: TrustedFolder, base: Path) -> bool:
     """Return whether the folder at `base` is the trusted folder, and not another one with the same path.
 
     An inode may be reused as soon as a folder is removed, so the time of birth is compared, too, if the file system
@@ -221,12 +207,12 @@ def _is_same_folder(folder: Folder, base: Path) -> bool:
         found = base.stat()
     except OSError:
         return False
-    if (folder.path, folder.device, folder.inode) != (_real(base), found.st_dev, found.st_ino):
+    if (folder.path, folder.device, folder.inode) != (_real_path(base), found.st_dev, found.st_ino):
         return False
     return folder.held is None or folder.birth_ns == birth_ns(base, found)
 
 
-def _real(path: Path) -> str:
+def _real_path(path: Path) -> str:
     """Return the path with all links resolved, as text that JSON can hold: bytes that are not UTF-8 become \\x
     escapes."""
     return os.fsencode(os.path.realpath(path)).decode(errors="backslashreplace")
@@ -261,14 +247,14 @@ def _save(store: _Store, environ: Mapping[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def _changing(environ: Mapping[str, str]) -> Iterator[_Store]:
+def _locked_store(environ: Mapping[str, str]) -> Iterator[_Store]:
     """Yield the stored content, and hold the store's lock until the caller's block ends."""
     file = store_path(environ)
     files.make_directory(file.parent)
-    with files.disk("lock", file):
+    with files.disk_action("lock", file):
         lock = files.open_to_write(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
     try:
-        with files.disk("lock", file):
+        with files.disk_action("lock", file):
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield _load(environ)
     finally:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 MOST_FILES = 500  # of one declaration
 MOST_BYTES = 16 << 20
-DEEPEST = 12  # directories in each other
+DEEPEST = 12  # levels of nested directories
 SHORT_BYTES = 16 << 10
-_SHOWN = 1_000  # characters of a value
+_SHOWN_CHARS = 1_000  # characters of a value that are shown
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _PIECE = 1 << 16
-_AT_FDCWD, _BIRTH = -100, 0x800  # of statx
+_AT_FDCWD, _BIRTH = -100, 0x800  # constants of statx
 
 
 class ScannedFile(Struct, frozen=True):
@@ -68,18 +68,22 @@ def find_obeyed(
     the CLI's switches for ignoring files can be used, so the files that they cover are marked as ignored.
     """
     above = list(parents(cwd, home=home))
-    levels = {"here": above[:1] if above[:1] == [cwd] else [], "upward": above, "worktree": above[: _worktree(above)]}
+    levels = {
+        "here": above[:1] if above[:1] == [cwd] else [],
+        "upward": above,
+        "worktree": above[: _worktree_depth(above)],
+    }
     found: dict[str, Finding] = {}
     for one in obeyed:
         if access not in one.at:
             continue
         ignored = ignoring and access in one.ignored
         for folder in levels[one.reach]:
-            for seen in look_at(folder, one.path):
+            for seen in scan_files(folder, one.path):
                 text = seen.text
                 if one.says and text is not None and not any(word in text for word in one.says):
                     continue
-                name = named(seen.path, base)
+                name = relative_name(seen.path, base)
                 if name not in found or not ignored:
                     found[name] = Finding(name=name, digest=seen.digest, text=text, by=(by,), ignored=ignored)
     return list(found.values())
@@ -90,18 +94,18 @@ def parents(folder: Path, *, home: Path) -> Iterator[Path]:
     return (each for each in (folder, *folder.parents) if each != home)
 
 
-def _worktree(above: list[Path]) -> int:
+def _worktree_depth(above: list[Path]) -> int:
     """Return how many of these folders, counted from the first, belong to the same git work tree; 1 if there is no work
     tree."""
     return next((n for n, each in enumerate(above, 1) if os.path.lexists(each / ".git")), 1)
 
 
-def named(path: Path, base: Path) -> str:
+def relative_name(path: Path, base: Path) -> str:
     """Return the path from `base` as text that JSON can hold: bytes that are not UTF-8 become \\x escapes."""
     return os.fsencode(os.path.relpath(path, base)).decode(errors="backslashreplace")
 
 
-def look_at(folder: Path, relative: str, *, short: int = SHORT_BYTES) -> list[ScannedFile]:
+def scan_files(folder: Path, relative: str, *, short: int = SHORT_BYTES) -> list[ScannedFile]:
     """Return the file at that path, or every file below it if it is a directory. Return an empty list if the path does
     not exist, and one file without a digest if the directory is too large.
 
@@ -193,10 +197,12 @@ def _links_prefix(links: str) -> bytes:
     return b"%d " % len(data) + data
 
 
-def shown(text: str) -> str:
+def shorten(text: str) -> str:
     """Return the text as a person sees it. A long text is cut, and the number of the omitted characters is appended,
     because the person decides by this text."""
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… and {len(text) - _SHOWN} more characters"
+    return (
+        text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}… and {len(text) - _SHOWN_CHARS} more characters"
+    )
 
 
 def digest_of(text: str) -> str:

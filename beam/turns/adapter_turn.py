@@ -14,10 +14,10 @@ import msgspec
 from msgspec import UNSET
 
 from beam.agents.base import Face, Turn
-from beam.agents.options import check
+from beam.agents.options import check_options
 from beam.agents.ruled import check_rules
 from beam.base.errors import NotFoundError, UnsupportedError
-from beam.turns.choice import access_of, asked_of
+from beam.turns.choice import access_of, needed_features
 from beam.turns.envelope import add_envelope
 from beam.turns.request import TurnRequest
 
@@ -33,24 +33,24 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     schema = options.schema or settings.schema
     turns = options.max_turns or settings.max_turns
     budget = options.budget_usd or settings.budget_usd
-    only_typed = face == "terminal" and not capabilities.access  # a program: settings for all agents don't stop it
+    only_typed = face == "terminal" and not capabilities.access  # settings for all agents don't stop a program
     given = msgspec.structs.replace(settings, model=None, system=None) if only_typed else settings
-    asked = set(asked_of(options, given, attaches=bool(order.message.payload.attach)))
+    asked = set(needed_features(options, given, attaches=bool(order.message.payload.attach)))
     if order.is_proxied:
         asked.discard("budget")
     if order.session_id is not None and not only_typed:
         asked.add("resume")
-    check(name, capabilities, asked, order.adapter.card.faces)
+    check_options(name, capabilities, asked, order.adapter.card.faces)
     if order.fork and not capabilities.fork:
         raise UnsupportedError(
             f"{name} can't continue in a copy of a session with --via {face}",
-            _elsewhere(order, "fork"),
+            _other_mode_hint(order, "fork"),
             subject=name,
         )
     if order.upto is not None and not capabilities.rewind:
         raise UnsupportedError(
             f"{name} can't go on from an earlier point of its session with --via {face}",
-            _elsewhere(order, "rewind"),
+            _other_mode_hint(order, "rewind"),
             subject=name,
         )
     cwd = folder_of(order)
@@ -58,7 +58,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         why = f"`cwd` of agent {order.message.to} names it" if settings.cwd else "it is the project folder"
         raise NotFoundError(f"{cwd} is not a directory", why, subject=str(cwd))
     if order.from_agent:
-        _check_attached(order.message.payload.attach)
+        _check_attached_files(order.message.payload.attach)
     access, outbox = access_of(order, capabilities), f"{scratch}/outbox"
     check_rules(order.adapter, face, access, order.rules.rules)
     if settings.runner:
@@ -103,7 +103,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     )
 
 
-def _elsewhere(order: TurnRequest, able: Literal["fork", "rewind"]) -> str:
+def _other_mode_hint(order: TurnRequest, able: Literal["fork", "rewind"]) -> str:
     """Return a hint: which other mode can fork or rewind a session, or how to go on without that."""
     other = next((face for face, can in order.adapter.card.faces.items() if getattr(can, able)), None)
     return f"--via {other} can" if other else f"start with an empty session: beam agent reset {order.message.to}"
@@ -115,7 +115,7 @@ def folder_of(order: TurnRequest) -> Path:
     return Path(os.path.realpath(order.base / cwd)) if cwd else order.base
 
 
-def _check_attached(paths: Sequence[str]) -> None:
+def _check_attached_files(paths: Sequence[str]) -> None:
     """Raise NotFoundError if a file that an agent attached was replaced since.
 
     Its real path was checked when the message was sent. Since then it may have become a link.

@@ -23,9 +23,9 @@ from beam.model.outcome import BY_DEFAULT, BY_RULE, Denial, Status
 from beam.rules.ruleset import Ruling
 from beam.turns.request import Record
 
-NOTHING, NONE = Raw(b"null"), Raw(b"[]")
-DEFAULT = BY_DEFAULT
-_NS = 1_000_000_000
+JSON_NULL, EMPTY_JSON_LIST = Raw(b"null"), Raw(b"[]")
+DECIDED_BY_DEFAULT = BY_DEFAULT
+_NS_PER_S = 1_000_000_000
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     input: Raw | None = None
 
 
-class Takes(Struct, frozen=True, kw_only=True):
+class AcceptedAnswers(Struct, frozen=True, kw_only=True):
     """The answers that an ask accepts besides a plain denial. `allow`: it can be allowed (False if beam does not know
     how). `always`: it can be allowed for the rest of the session. `message`: a denial can have a message. `changes`: an
     approval can change the input."""
@@ -56,7 +56,7 @@ class Ask:
     """One ask. It is settled once `decision` is set, or `cancelled` (the reason). It expires at `until_ns` (ns since
     the epoch)."""
 
-    def __init__(self, asked: events.PermissionAsked, takes: Takes, until_ns: int) -> None:
+    def __init__(self, asked: events.PermissionAsked, takes: AcceptedAnswers, until_ns: int) -> None:
         self.asked = asked
         self.takes = takes
         self.until_ns = until_ns
@@ -88,13 +88,13 @@ class Asks:
 
     def __init__(self, agent: str, record: Record, clock: Clock, limit: float) -> None:
         self.denials: list[Denial] = []
-        self.always: list[str] = []  # the ids of those that a person allowed for ever
+        self.always: list[str] = []  # the ids of the asks that a person allowed for the rest of the session
         self._agent = agent
         self._record = record
         self._clock = clock
         self._limit = limit
         self._open: dict[str, Ask] = {}
-        self._over: dict[str, str] = {}  # what became of the others, in words
+        self._over: dict[str, str] = {}  # by id: how each closed ask ended, in words
 
     @property
     def are_open(self) -> bool:
@@ -105,11 +105,11 @@ class Asks:
         self,
         tool: str,
         *,
-        input: Raw = NOTHING,
+        input: Raw = JSON_NULL,
         description: str = "",
         call_id: str | None = None,
-        suggestions: Raw = NONE,
-        takes: Takes = Takes(),
+        suggestions: Raw = EMPTY_JSON_LIST,
+        takes: AcceptedAnswers = AcceptedAnswers(),
         waits: bool = True,
     ) -> Ask:
         """Create an ask, record it on disk, and return it.
@@ -118,7 +118,7 @@ class Asks:
         accepts.
         """
         now = self._clock.now_ns()
-        until = now + int(self._limit * _NS)
+        until = now + int(self._limit * _NS_PER_S)
         body = events.PermissionAsked(
             ask_id=new_id(self._agent, now, self._clock.random(4)),
             tool=tool,
@@ -156,21 +156,21 @@ class Asks:
                 f"{self._agent} runs what it asked for or nothing: approve that, or deny it with what to do instead",
                 subject=ask_id,
             )
-        self._decide(ask, decision, decision.message)
+        self._record_decision(ask, decision, decision.message)
         if decision.always and decision.decision == "allow":
             self.always.append(ask_id)
 
     def deny_by_default(self, ask: Ask, why: str) -> None:
         """Deny the ask, because nobody decided it. `why` is the reason that the journal records."""
-        self._decide(ask, Decision(decision="deny", by=DEFAULT), why)
+        self._record_decision(ask, Decision(decision="deny", by=DECIDED_BY_DEFAULT), why)
 
-    def rule(self, ask: Ask, ruling: Ruling) -> None:
+    def apply_ruling(self, ask: Ask, ruling: Ruling) -> None:
         """Record a rule's decision on this ask on disk, and settle it."""
         verb: Literal["allow", "deny"] = "allow" if ruling.behavior == "allow" else "deny"
         reason = f"denied by the rule {ruling.text} of {ruling.whose}" if verb == "deny" and ask.takes.message else ""
-        self._decide(ask, Decision(decision=verb, by=BY_RULE, message=reason), "", ruling)
+        self._record_decision(ask, Decision(decision=verb, by=BY_RULE, message=reason), "", ruling)
 
-    def _decide(self, ask: Ask, decision: Decision, why: str, ruling: Ruling | None = None) -> None:
+    def _record_decision(self, ask: Ask, decision: Decision, why: str, ruling: Ruling | None = None) -> None:
         del self._open[ask.id]
         verb = "allowed" if decision.decision == "allow" else "denied"
         self._over[ask.id] = f": it was {verb} by {decision.by}"
@@ -187,7 +187,7 @@ class Asks:
         if decision.decision == "deny":
             asked = ask.asked
             input = asked.input
-            if bytes(input) == bytes(NOTHING) and asked.description:
+            if bytes(input) == bytes(JSON_NULL) and asked.description:
                 input = raw_json({"description": asked.description})
             denial = Denial(tool=asked.tool, call_id=asked.call_id or "", input=input, by=decision.by)
             self.denials.append(denial)
@@ -213,7 +213,7 @@ class Asks:
                 self.deny_by_default(ask, f"nobody decided within {durations.show(self._limit)}")
 
 
-def judged(verdict: Verdict, denials: Sequence[Denial]) -> Verdict:
+def with_denials(verdict: Verdict, denials: Sequence[Denial]) -> Verdict:
     """Return the verdict on a turn in which these requests were denied.
 
     A turn that was completed or cancelled gets another status: `denied` if one of the requests was denied by default,
@@ -225,7 +225,7 @@ def judged(verdict: Verdict, denials: Sequence[Denial]) -> Verdict:
     verdict = structs.replace(verdict, denials=(*verdict.denials, *denials))
     if verdict.status not in (Status.COMPLETED, Status.CANCELLED):
         return verdict
-    first = next((denial for denial in denials if denial.by == DEFAULT), None)
+    first = next((denial for denial in denials if denial.by == DECIDED_BY_DEFAULT), None)
     if first is not None:
         return structs.replace(verdict, status=Status.DENIED, reason=f"{first.tool} was denied: nobody decided")
     return structs.replace(verdict, status=Status.COMPLETED, reason=None)

@@ -14,9 +14,9 @@ from beam.agents.base import Content, Turn
 from beam.base import files
 from beam.base.errors import BeamError, UnsupportedError
 
-MOST_BYTES = 10 * 1024 * 1024  # of one file
-ALL_BYTES = 20 * 1024 * 1024
-_IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+MAX_FILE_BYTES = 10 * 1024 * 1024  # of one file
+MAX_TOTAL_BYTES = 20 * 1024 * 1024
+_IMAGE_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
 def with_contents(turn: Turn, *, follow: bool) -> Turn:
@@ -30,8 +30,8 @@ def with_contents(turn: Turn, *, follow: bool) -> Turn:
             data = _read(path, follow=follow)
         except (BeamError, OSError, ValueError) as error:
             raise UnsupportedError(f"can't attach {path}: {error}", subject=path) from error
-        found.append(Content(path=path, image=image_of(data), data=data))
-        if sum(len(content.data) for content in found) > ALL_BYTES:
+        found.append(Content(path=path, image=image_media_type(data), data=data))
+        if sum(len(content.data) for content in found) > MAX_TOTAL_BYTES:
             raise UnsupportedError(
                 f"can't attach {path}: the files together are larger than 20 MiB",
                 "attach fewer, or name their paths in the text",
@@ -45,7 +45,7 @@ def _read(path: str, *, follow: bool) -> bytes:
     try:
         if not follow and str(Path(f"/proc/self/fd/{handle}").readlink()) != path:  # a folder above it became a link
             raise UnsupportedError("it is not the file that was attached", subject=path)
-        data = files.content(handle, os.fstat(handle).st_size, MOST_BYTES)
+        data = files.read_content(handle, os.fstat(handle).st_size, MAX_FILE_BYTES)
     finally:
         os.close(handle)
     if data is None:
@@ -53,8 +53,8 @@ def _read(path: str, *, follow: bool) -> bytes:
     return data
 
 
-def image_of(data: bytes) -> str:
+def image_media_type(data: bytes) -> str:
     """Return the media type of an image, judged by its first bytes; "" for anything else."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
-    return next((media for magic, media in _IMAGES.items() if data.startswith(magic)), "")
+    return next((media for magic, media in _IMAGE_SIGNATURES.items() if data.startswith(magic)), "")

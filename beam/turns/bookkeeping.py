@@ -29,7 +29,7 @@ class Bookkeeping:
         self.retrying = False
         self.attempt: int | None = None
         self.tools: dict[str, str | None] = {}  # call ids that did not return yet, with their parents
-        self.asks: set[str] = set()  # requests that the process itself told of
+        self.asks: set[str] = set()  # ids of open requests that the process itself reported
         self._record = record
         self._clock = clock
         self._deltas = Deltas(deltas_per_second)
@@ -43,7 +43,7 @@ class Bookkeeping:
         if isinstance(body, events.TextDelta):
             self._deltas.add(body)
             return body
-        self._write(self._deltas.before(body, self._clock.monotonic()))
+        self._write(self._deltas.take_before(body, self._clock.monotonic()))
         self._remember(body)
         return self._record(body, sync=sync)
 

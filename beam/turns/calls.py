@@ -15,9 +15,9 @@ from beam.base.clock import Clock
 from beam.base.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from beam.agents.link import Call
+    from beam.agents.link import AnsweredIntent
 
-LIMIT_S = 30.0
+CALL_TIMEOUT_S = 30.0
 
 
 class CallAnswer(Struct, frozen=True, kw_only=True):
@@ -29,10 +29,10 @@ class CallAnswer(Struct, frozen=True, kw_only=True):
     result: Raw = Raw(b"null")
 
 
-class _Waiting(Struct, kw_only=True):
+class _WaitingCall(Struct, kw_only=True):
     """One call without an answer."""
 
-    call: Call
+    call: AnsweredIntent
     until: float
     answer: Callable[[CallAnswer], None]
     is_passed_on: bool = False
@@ -46,14 +46,16 @@ class AgentCalls:
         self.takes = False
         self.is_closed = False
         self._clock = clock
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _WaitingCall] = {}
 
     @property
     def are_open(self) -> bool:
         """Return whether a call waits for its answer."""
         return bool(self._waiting)
 
-    def add(self, call: Call, answer: Callable[[CallAnswer], None], *, seconds: float = LIMIT_S) -> bool:
+    def add(
+        self, call: AnsweredIntent, answer: Callable[[CallAnswer], None], *, seconds: float = CALL_TIMEOUT_S
+    ) -> bool:
         """Add a call. `answer` is called once with its answer, within `seconds`.
 
         Return False if a call with this id already waits. Raises UnsupportedError if the process accepts no calls now.
@@ -64,10 +66,10 @@ class AgentCalls:
             raise UnsupportedError(
                 "the agent accepts no such request at the moment", "beam agent list", subject=call.id
             )
-        self._waiting[call.id] = _Waiting(call=call, until=self._clock.monotonic() + seconds, answer=answer)
+        self._waiting[call.id] = _WaitingCall(call=call, until=self._clock.monotonic() + seconds, answer=answer)
         return True
 
-    def take_unforwarded(self) -> list[Call]:
+    def take_unforwarded(self) -> list[AnsweredIntent]:
         """Return the calls that were not forwarded yet, oldest first, and mark them as forwarded."""
         found = [waiting for waiting in self._waiting.values() if not waiting.is_passed_on]
         for waiting in found:

@@ -13,17 +13,17 @@ from msgspec import UNSET, Struct
 
 from beam.agents.base import Adapter, Capabilities, Face
 from beam.agents.options import OPTIONS
-from beam.agents.ruled import enforced
+from beam.agents.ruled import enforcer_of
 from beam.base.errors import UnsupportedError
 from beam.model.message import RANK, Access, Options
 from beam.model.settings import AgentSettings
 from beam.rules.rule import Rule
 from beam.turns.request import TurnRequest
 
-BY_AUTO = (None, "auto")
-KEPT = "its process stays for the next message"
-NOT_KEPT = "its process ends with the turn"
-ASKS = "it asks only over its protocol"
+AUTO_MODES = (None, "auto")
+REASON_KEPT = "its process stays for the next message"
+REASON_NOT_KEPT = "its process ends with the turn"
+REASON_ASKS = "it asks only over its protocol"
 
 
 def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> Face:
@@ -40,7 +40,7 @@ def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> 
             adapter.card.unverified,
             subject=adapter.card.name,
         )
-    if via in BY_AUTO:
+    if via in AUTO_MODES:
         can = faces.get("dialogue")
         if access == "ask" and can is not None and "ask" in can.access and "dialogue" not in adapter.card.never_auto:
             return "dialogue"
@@ -55,7 +55,7 @@ def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> 
     )
 
 
-class Chosen(Struct, frozen=True):
+class ChosenFace(Struct, frozen=True):
     """The face that runs a turn. `why` says why `auto` chose it; None if there was no choice, or if the message names a
     mode."""
 
@@ -63,15 +63,15 @@ class Chosen(Struct, frozen=True):
     why: str | None = None
 
 
-def chosen(order: TurnRequest) -> Chosen:
+def choose_face(order: TurnRequest) -> ChosenFace:
     """Return the face that runs this turn, and why it was chosen.
 
     Raises UnsupportedError for a face that this agent does not have.
     """
-    via, access, card = order.message.options.via, _granted(order), order.adapter.card
+    via, access, card = order.message.options.via, _granted_access_of(order), order.adapter.card
     face = face_of(order.adapter, via, access)
-    if via not in BY_AUTO:
-        return Chosen(face)
+    if via not in AUTO_MODES:
+        return ChosenFace(face)
     if face == "dialogue":
         if order.is_broken:
             raise UnsupportedError(
@@ -79,17 +79,17 @@ def chosen(order: TurnRequest) -> Chosen:
                 "install another version of it, or name another --access",
                 subject=order.adapter_name,
             )
-        why = ASKS
+        why = REASON_ASKS
     elif face == "exec":
-        not_kept = _why_not_kept(order, access) if order.is_kept else NOT_KEPT
-        face, why = ("exec", not_kept) if not_kept else ("dialogue", KEPT)
+        not_kept = _why_not_chosen_for_turn(order, access) if order.is_kept else REASON_NOT_KEPT
+        face, why = ("exec", not_kept) if not_kept else ("dialogue", REASON_KEPT)
     else:
         why = f"{card.name} has no protocol and no headless mode, only a screen"
     had_choice = face == "terminal" or ("dialogue" in card.faces and "exec" in card.faces)
-    return Chosen(face, why if had_choice and order.recorded is None else None)
+    return ChosenFace(face, why if had_choice and order.recorded is None else None)
 
 
-def asked_of(options: Options, settings: AgentSettings, *, attaches: bool) -> list[str]:
+def needed_features(options: Options, settings: AgentSettings, *, attaches: bool) -> list[str]:
     """Return the features that a mode needs for these options and settings, as keys of `agents.options.OPTIONS`.
 
     `attaches`: the message has attached files.
@@ -106,7 +106,7 @@ def asked_of(options: Options, settings: AgentSettings, *, attaches: bool) -> li
     return [option for option, is_asked in asked.items() if is_asked]
 
 
-def why_not_kept(
+def why_protocol_not_chosen(
     adapter: Adapter,
     options: Options,
     settings: AgentSettings,
@@ -127,7 +127,9 @@ def why_not_kept(
         return "a throw-away session has no next turn"
     if options.model_calls is not UNSET or options.max_tokens is not UNSET:
         return "the turn has a proxy of its own"
-    lacking = [OPTIONS[option] for option in asked_of(options, settings, attaches=attaches) if not getattr(can, option)]
+    lacking = [
+        OPTIONS[option] for option in needed_features(options, settings, attaches=attaches) if not getattr(can, option)
+    ]
     if lacking:
         return f"its protocol has no way to do {', '.join(lacking)}"
     if can.access and access not in can.access:
@@ -135,18 +137,18 @@ def why_not_kept(
     if headless is not None and access in headless.outbox and access not in can.outbox:
         return "over its protocol it could send no messages"
     for rule in rules:
-        if not enforced(adapter, rule, "dialogue", access).by:
+        if not enforcer_of(adapter, rule, "dialogue", access).by:
             return f"over its protocol it can't be held to the rule `{rule}`"
     return ""
 
 
-def _why_not_kept(order: TurnRequest, access: Access) -> str:
+def _why_not_chosen_for_turn(order: TurnRequest, access: Access) -> str:
     if order.unfit:
         return order.unfit
     can = order.adapter.card.faces.get("dialogue")
     if can is not None and ((order.fork and not can.fork) or (order.upto is not None and not can.rewind)):
         return "its protocol can't make this copy of a session"
-    return why_not_kept(
+    return why_protocol_not_chosen(
         order.adapter,
         order.message.options,
         order.settings,
@@ -159,7 +161,7 @@ def _why_not_kept(order: TurnRequest, access: Access) -> str:
 # -- access ------------------------------------------------------------------------------------------------------------
 
 
-def lowest(*bounds: Access | None) -> Access | None:
+def lowest_access(*bounds: Access | None) -> Access | None:
     """Return the lowest of these accesses, ignoring None."""
     return min((bound for bound in bounds if bound is not None), key=RANK.__getitem__, default=None)
 
@@ -174,10 +176,10 @@ def granted_access(
     granted: Access = configured or "read"
     if asked is not None and not (from_agent and RANK[asked] >= RANK[granted]):
         granted = asked
-    return lowest(granted, at_most) or granted
+    return lowest_access(granted, at_most) or granted
 
 
-def _granted(order: TurnRequest) -> Access:
+def _granted_access_of(order: TurnRequest) -> Access:
     asked = order.message.options.access
     return granted_access(order.settings.access, asked, from_agent=order.from_agent, at_most=order.at_most)
 
@@ -193,7 +195,7 @@ def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
                 subject=asked,
             )
         own = configured or "full"
-        if lowest(own, order.at_most) != own:
+        if lowest_access(own, order.at_most) != own:
             raise UnsupportedError(
                 f"{order.message.to} may do what its program does ({own}), and this message has access "
                 f"{order.at_most} at the most",
@@ -212,14 +214,18 @@ def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
     return granted
 
 
-def most_of(order: TurnRequest) -> Access | None:
+def max_access_of_messages(order: TurnRequest) -> Access | None:
     """Return the highest access that a message sent by this turn may have: the access of the turn.
 
     If beam can't limit the agent, it is the lower of the access in its settings and `at_most`; None if neither is set.
     If the turn can't run, it is `read`.
     """
     try:
-        capabilities = order.adapter.card.faces[chosen(order).face]
-        return access_of(order, capabilities) if capabilities.access else lowest(order.settings.access, order.at_most)
+        capabilities = order.adapter.card.faces[choose_face(order).face]
+        return (
+            access_of(order, capabilities)
+            if capabilities.access
+            else lowest_access(order.settings.access, order.at_most)
+        )
     except UnsupportedError:
         return "read"

@@ -6,15 +6,16 @@ Does not depend on faces, or on what an agent is.
 from __future__ import annotations
 
 from beam.model import events
-from beam.model.claims import CLAIMS, without_impossible_figures
+from beam.model.claims import EVENTS_WITH_FIGURES, without_impossible_figures
 from beam.model.events import Event
 from beam.turns.request import Record
 
 
-class Claims:
-    """Removes impossible figures from the events of one turn, for all its faces and decoders (a `pieces.Change`)."""
+class FigureFilter:
+    """Removes impossible figures from the events of one turn, for all its faces and decoders (a
+    `pieces.EventChange`)."""
 
-    types = CLAIMS
+    types = EVENTS_WITH_FIGURES
 
     def __init__(self, record: Record) -> None:
         self._record = record

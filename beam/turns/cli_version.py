@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from beam.agents.base import Card
-from beam.agents.versions import broken, number_of, untested
+from beam.agents.versions import untested_note, version_number, what_is_broken
 from beam.base import files, typed_values
 from beam.base.clock import Clock, parse_rfc3339, rfc3339
 from beam.base.errors import BeamError
@@ -26,17 +26,17 @@ from beam.model import events
 from beam.process import spawn
 from beam.process.environment import environment
 from beam.secrets.redact import redact
-from beam.turns.choice import BY_AUTO, chosen
+from beam.turns.choice import AUTO_MODES, choose_face
 from beam.turns.installed import find_executable
 from beam.turns.request import TurnRequest
 
-_WITHIN_S = 10.0
+_TIMEOUT_S = 10.0
 _GRACE_S = 1.0
-_LINES = 20
-_AGAIN_NS = 24 * 3600 * 1_000_000_000  # after which a protocol that did not work is tried again
-_LARGEST = 64 * 1024
-_LARGEST_PACKAGE = 1024 * 1024
-_PARENTS = 4
+_MAX_LINES = 20
+_RETRY_AFTER_NS = 24 * 3600 * 1_000_000_000  # after which a protocol that did not work is tried again
+_MAX_BYTES = 64 * 1024
+_MAX_PACKAGE_JSON_BYTES = 1024 * 1024
+_MAX_PARENT_FOLDERS = 4
 
 
 class CliRecord(Struct, frozen=True, kw_only=True):
@@ -62,17 +62,17 @@ class CliVersion:
         self._file = file
         self._clock = clock
         self._seen = seen
-        self._note = untested(seen.version, card.versions)
-        defect = broken(seen.version, card.broken)
+        self._note = untested_note(seen.version, card.versions)
+        defect = what_is_broken(seen.version, card.broken)
         self.is_broken = bool(defect)
-        self.unfit = f"its protocol is broken in version {seen.version}: {defect}" if defect else self._failed_lately()
+        self.unfit = f"its protocol is broken in version {seen.version}: {defect}" if defect else self._recent_failure()
 
-    def _failed_lately(self) -> str:
+    def _recent_failure(self) -> str:
         try:
             since = self._clock.now_ns() - parse_rfc3339(self._seen.failed_at)
         except ValueError:
             return ""
-        is_lately = self._note and 0 <= since < _AGAIN_NS
+        is_lately = self._note and 0 <= since < _RETRY_AFTER_NS
         return f"its protocol did not work in version {self._seen.version}: {self._seen.failed}" if is_lately else ""
 
     def record_success(self) -> events.Notice | None:
@@ -80,21 +80,21 @@ class CliVersion:
         needed."""
         if not self._note or self._seen.told:
             return None
-        self._keep(told=True, failed="", failed_at="")
+        self._store_record(told=True, failed="", failed_at="")
         text = f"{self._name} {self._seen.version} is {self._note}: its protocol works so far, and is used"
         return events.Notice(code="untested_version", text=text)
 
     def record_failure(self, why: str) -> None:
         """Record that the handshake failed, and why."""
         if self._note:
-            self._keep(failed=redact(why)[0], failed_at=rfc3339(self._clock.now_ns()))
+            self._store_record(failed=redact(why)[0], failed_at=rfc3339(self._clock.now_ns()))
 
-    def _keep(self, **changes: str | bool) -> None:
+    def _store_record(self, **changes: str | bool) -> None:
         self._seen = structs.replace(self._seen, **changes)
         _write(self._file, self._seen)
 
 
-def last_seen(file: Path, card: Card, clock: Clock) -> CliVersion | None:
+def last_seen_version(file: Path, card: Card, clock: Clock) -> CliVersion | None:
     """Return the CLI's version that a turn stored last in `file`; None if no turn has stored one."""
     seen = _read(file)
     return None if seen is None else CliVersion(card.name, card, file, seen, clock)
@@ -106,10 +106,10 @@ async def version_for_turn(order: TurnRequest, clock: Clock) -> CliVersion | Non
     card = order.adapter.card
     if order.cli_file is None or order.recorded is not None or order.untrusted is not None or order.settings.runner:
         return None
-    if not card.versions or not card.version_argv or order.message.options.via not in BY_AUTO:
+    if not card.versions or not card.version_argv or order.message.options.via not in AUTO_MODES:
         return None
     try:
-        if chosen(order).face != "dialogue":
+        if choose_face(order).face != "dialogue":
             return None
         executable = find_executable(order.adapter, order.settings, order.environ, order.base)
         stamp = _stamp(executable)
@@ -117,33 +117,33 @@ async def version_for_turn(order: TurnRequest, clock: Clock) -> CliVersion | Non
         return None  # the turn says what is wrong
     seen = _read(order.cli_file)
     if seen is None or seen.stamp != stamp:
-        version = packaged(executable)
+        version = npm_package_version(executable)
         if not version:
             said = await version_output(
                 (executable, *card.version_argv), environment(order.environ, {}), order.turn_key
             )
-            version = number_of(said)
+            version = version_number(said)
         seen = CliRecord(stamp=stamp, version=version)
         if version:  # else it is asked again: a busy machine may have been too slow
             _write(order.cli_file, seen)
     return CliVersion(order.adapter_name, card, order.cli_file, seen, clock)
 
 
-def packaged(executable: str) -> str:
+def npm_package_version(executable: str) -> str:
     """Return the version of the npm package that contains this program; "" if no package does.
 
     This is quicker than asking the program: some CLIs take seconds to print their version.
     """
     real = Path(os.path.realpath(executable))
-    for folder in real.parents[:_PARENTS]:
+    for folder in real.parents[:_MAX_PARENT_FOLDERS]:
         try:
-            named = msgspec.json.decode(files.read(folder / "package.json", _LARGEST_PACKAGE))
+            named = msgspec.json.decode(files.read(folder / "package.json", _MAX_PACKAGE_JSON_BYTES))
         except (OSError, BeamError, ValueError, RecursionError):
             continue
         programs = named.get("bin") if isinstance(named, dict) else None
         paths = programs.values() if isinstance(programs, dict) else (programs,)
         if any(isinstance(path, str) and os.path.realpath(folder / path) == str(real) for path in paths):
-            return number_of(str(named.get("version")))
+            return version_number(str(named.get("version")))
     return ""
 
 
@@ -155,7 +155,7 @@ def _stamp(executable: str) -> str:
 
 def _read(file: Path) -> CliRecord | None:
     try:
-        return typed_values.decode(files.read(file, _LARGEST), CliRecord)
+        return typed_values.decode(files.read(file, _MAX_BYTES), CliRecord)
     except (OSError, BeamError, msgspec.MsgspecError, RecursionError):
         return None
 
@@ -173,16 +173,16 @@ async def version_output(argv: tuple[str, ...], env: Mapping[str, str], turn_key
     said: list[bytes] = []
 
     def line(text: bytes) -> None:
-        if len(said) < _LINES:
+        if len(said) < _MAX_LINES:
             said.append(text)
 
     child = None
     try:
         child = await spawn.start(
-            argv, env=env, cwd="/", turn_key=turn_key, on_line=line, on_error_line=line, line_bytes=_LARGEST
+            argv, env=env, cwd="/", turn_key=turn_key, on_line=line, on_error_line=line, line_bytes=_MAX_BYTES
         )
         child.go()
-        async with asyncio.timeout(_WITHIN_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             await child.wait()
     except (BeamError, TimeoutError):
         return ""

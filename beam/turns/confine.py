@@ -28,24 +28,24 @@ from beam.root.user_dirs import config_dir, state_dir, user_home
 if TYPE_CHECKING:
     from beam.process.links import LinkSearch
 
-Held = Literal["", "own sandbox", "Landlock", "links"]
-CODE = "unconfined"  # of the notice
-_XDG = {
+ConfinementMeans = Literal["", "own sandbox", "Landlock", "links"]
+NOTICE_CODE = "unconfined"
+_XDG_DEFAULTS = {
     "XDG_CACHE_HOME": ".cache",
     "XDG_CONFIG_HOME": ".config",
     "XDG_DATA_HOME": ".local/share",
     "XDG_STATE_HOME": ".local/state",
 }
-_LINKS_NAMED = 3
+_MAX_NAMED_LINKS = 3
 
 
-class Confined(Struct, frozen=True, kw_only=True):
+class TurnConfinement(Struct, frozen=True, kw_only=True):
     """How one turn's agent is confined. `held` names the means, "" for none. `confinement` is the value for its
     process, None without Landlock. `open` are beam's own paths that the agent could still write. `notice` is a text for
     a person, reported once per session. `makes` and `writes` are as in `Card`. `scratch` is the turn's private
     directory."""
 
-    held: Held = ""
+    held: ConfinementMeans = ""
     confinement: Confinement | None = None
     open: tuple[str, ...] = ()
     notice: str = ""
@@ -53,7 +53,7 @@ class Confined(Struct, frozen=True, kw_only=True):
     writes: tuple[str, ...] | None = None
     scratch: str = ""
 
-    def ready(self, env: Mapping[str, str]) -> dict[str, str]:
+    def prepare(self, env: Mapping[str, str]) -> dict[str, str]:
         """Create the files and folders that the agent's process could not create itself; return the environment for the
         process.
 
@@ -61,15 +61,15 @@ class Confined(Struct, frozen=True, kw_only=True):
         """
         if self.confinement is None:
             return dict(env)
-        closed = None if self.writes is not None else self.confinement.closed()
-        _make(self.makes, env, closed)
+        closed = None if self.writes is not None else self.confinement.closed_folders()
+        _create_paths(self.makes, env, closed)
         if closed is not None and os.path.realpath(env.get("TMPDIR") or "/tmp") not in closed:
             return dict(env)
         own = Path(self.scratch) / "tmp"
         files.make_directory(own)
         return {**env, "TMPDIR": str(own)}
 
-    def within(self, env: Mapping[str, str]) -> Confinement | None:
+    def confinement_for(self, env: Mapping[str, str]) -> Confinement | None:
         """Return the confinement for a process with this environment; None if there is none.
 
         With `writes`, everything is protected except the folders in `writes`, the agent's folder, its scratch
@@ -78,13 +78,13 @@ class Confined(Struct, frozen=True, kw_only=True):
         if self.confinement is None or self.writes is None:
             return self.confinement
         own = [os.path.realpath(path) for path in self.confinement.protected]
-        places = [_place(name, env) for name in self.writes]
+        places = [_expanded_path(name, env) for name in self.writes]
         real = [os.path.realpath(place) for place in places if place.is_dir()]
         free = [place for place in real if not any(is_within(path, place) for path in own)]
         return Confinement(protected=("/",), allowed=(*self.confinement.allowed, *free, *_devices(own)))
 
 
-class Own(Struct, frozen=True):
+class OwnDirectories(Struct, frozen=True):
     """beam's own directories, as absolute paths: `state`, `config`, and `root`, which may lie in `state`. `defaults`
     are the existing default directories that environment variables have replaced."""
 
@@ -94,7 +94,7 @@ class Own(Struct, frozen=True):
     defaults: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, root: Path, environ: Mapping[str, str]) -> Own:
+    def of(cls, root: Path, environ: Mapping[str, str]) -> OwnDirectories:
         """Return beam's directories for the user with this environment, and with this root."""
         state, config = state_dir(environ), config_dir(environ)
         less = {name: value for name, value in environ.items() if name != "BEAM_STATE"}
@@ -102,7 +102,7 @@ class Own(Struct, frozen=True):
         defaults = {state_dir(less), state_dir(least), config_dir(least)} - {state, config}
         return cls(str(state), str(config), str(root), tuple(sorted(str(path) for path in defaults if path.is_dir())))
 
-    def paths(self) -> tuple[str, ...]:
+    def protected_paths(self) -> tuple[str, ...]:
         """Return the paths to protect: the directories, links in them, and other paths to all these through bind
         mounts."""
         places = (self.state, self.config, *self.defaults)
@@ -114,12 +114,12 @@ class Own(Struct, frozen=True):
 
         Searches the first few thousand entries only.
         """
-        from beam.process.links import hard_linked
+        from beam.process.links import hard_linked_files
 
-        return next(hard_linked((self.state, self.config, *self.defaults), below=self.root), None)
+        return next(hard_linked_files((self.state, self.config, *self.defaults), below=self.root), None)
 
 
-def held_by(card: Card, version: int | None = None) -> str:
+def confinement_means(card: Card, version: int | None = None) -> str:
     """Return what confines this CLI below full access, in the words of `beam doctor`; "" if it has full access only.
 
     `version` is the version of Landlock on this system (0: no Landlock; None: ask the system).
@@ -132,34 +132,34 @@ def held_by(card: Card, version: int | None = None) -> str:
     return f"Landlock (ABI {version})" if version else "looked for links only"
 
 
-async def confined(
+async def turn_confinement(
     card: Card,
     face: Face,
     turn: Turn,
-    own: Own | None,
+    own: OwnDirectories | None,
     *,
     version: int | None = None,
-) -> Confined:
+) -> TurnConfinement:
     """Return how this turn's agent is confined. `version` is the version of Landlock (0: no Landlock; None: ask the
     system).
 
     Raises BeamError if the agent could write beam's files through a link in its folder, or by a second name of a file.
     """
     if own is None or turn.access == "full" or not card.faces[face].access:
-        return Confined()
+        return TurnConfinement()
     cwd = os.path.realpath(turn.cwd)
     if card.own_sandbox:
-        return _in_its_own_sandbox(card, turn, own, cwd)
-    paths = own.paths()
+        return _sandboxed_confinement(card, turn, own, cwd)
+    paths = own.protected_paths()
     outside = tuple(path for path in paths if not reaches_into(path, cwd))
     inside = tuple(path for path in paths if path not in outside)
     _refuse_hard_links(own, card)
-    notices = [_lies_inside(path, turn, card) for path in inside]
+    notices = [_unprotected_notice(path, turn, card) for path in inside]
     version = landlock.abi() if version is None else version
     if not version:
         notices = [await _search_links(card, turn, outside), *notices]
     of_its_own = (turn.scratch, *(() if any(is_within(cwd, os.path.realpath(path)) for path in outside) else (cwd,)))
-    return Confined(
+    return TurnConfinement(
         held="Landlock" if version else "links",
         confinement=Confinement(protected=outside, allowed=of_its_own) if version and outside else None,
         open=inside,
@@ -170,28 +170,28 @@ async def confined(
     )
 
 
-def notice(confined: Confined, turn: Turn) -> events.Notice | None:
+def confinement_notice(confined: TurnConfinement, turn: Turn) -> events.Notice | None:
     """Return the notice about the confinement for the first turn of a session; None if there is nothing to report."""
     if not confined.notice or turn.session_id is not None:
         return None
-    return events.Notice(code=CODE, text=confined.notice)
+    return events.Notice(code=NOTICE_CODE, text=confined.notice)
 
 
-def _in_its_own_sandbox(card: Card, turn: Turn, own: Own, cwd: str) -> Confined:
+def _sandboxed_confinement(card: Card, turn: Turn, own: OwnDirectories, cwd: str) -> TurnConfinement:
     """Return how a CLI with its own sandbox is confined. The sandbox lets it write only in its folder, with access
     `edit`.
 
     Raises BeamError if one of beam's files has a second name, because that may lie in the CLI's folder.
     """
     if turn.access != "edit":
-        return Confined(held="own sandbox")
+        return TurnConfinement(held="own sandbox")
     _refuse_hard_links(own, card)
-    inside = tuple(path for path in own.paths() if is_within(os.path.realpath(path), cwd))
-    notices = [_lies_inside(path, turn, card) for path in inside]
-    return Confined(held="own sandbox", open=inside, notice="; ".join(notices))
+    inside = tuple(path for path in own.protected_paths() if is_within(os.path.realpath(path), cwd))
+    notices = [_unprotected_notice(path, turn, card) for path in inside]
+    return TurnConfinement(held="own sandbox", open=inside, notice="; ".join(notices))
 
 
-def _lies_inside(path: str, turn: Turn, card: Card) -> str:
+def _unprotected_notice(path: str, turn: Turn, card: Card) -> str:
     return f"{path} lies in the folder where {card.name} works, and is not protected from it"
 
 
@@ -202,22 +202,22 @@ async def _search_links(card: Card, turn: Turn, protected: tuple[str, ...]) -> s
     """
     import asyncio
 
-    from beam.process.links import leading_into
+    from beam.process.links import find_links_into
 
-    looked = await asyncio.to_thread(leading_into, protected, turn.cwd)
+    looked = await asyncio.to_thread(find_links_into, protected, turn.cwd)
     if looked.links:
-        named = ", ".join(looked.links[:_LINKS_NAMED])
-        more = f" and {rest} more" if (rest := len(looked.links) - _LINKS_NAMED) > 0 else ""
+        named = ", ".join(looked.links[:_MAX_NAMED_LINKS])
+        more = f" and {rest} more" if (rest := len(looked.links) - _MAX_NAMED_LINKS) > 0 else ""
         raise BeamError(
             f"{named}{more} leads to beam's own files, and this system has no Landlock to keep {card.name} from them",
             "remove the link, or give --access full if the agent may write there",
             subject=looked.links[0],
             kind="link_out",
         )
-    return only_looked(card, looked)
+    return link_search_report(card, looked)
 
 
-def only_looked(card: Card, looked: LinkSearch) -> str:
+def link_search_report(card: Card, looked: LinkSearch) -> str:
     """Return the text to report if beam found no link to its files, and has no other means to confine the agent."""
     notices = (
         f"this system has no Landlock: only {card.name}'s own limits keep it from beam's files; "
@@ -225,12 +225,12 @@ def only_looked(card: Card, looked: LinkSearch) -> str:
     )
     if not looked.skipped:
         return notices
-    some = ", ".join(looked.skipped[:_LINKS_NAMED])
-    more = f" and {rest} more" if (rest := len(looked.skipped) - _LINKS_NAMED) > 0 else ""
+    some = ", ".join(looked.skipped[:_MAX_NAMED_LINKS])
+    more = f" and {rest} more" if (rest := len(looked.skipped) - _MAX_NAMED_LINKS) > 0 else ""
     return f"{notices}; after {looked.entries} entries it did not look into {some}{more}"
 
 
-def _refuse_hard_links(own: Own, card: Card) -> None:
+def _refuse_hard_links(own: OwnDirectories, card: Card) -> None:
     """Raise BeamError if one of beam's files has a second name (a hard link), by which the agent could write it."""
     found = own.hard_linked_file()
     if found is not None:
@@ -250,20 +250,20 @@ def _links_in(folder: str) -> Iterator[str]:
         yield from [entry.path for entry in entries if entry.is_symlink()]
 
 
-def _place(name: str, env: Mapping[str, str]) -> Path:
+def _expanded_path(name: str, env: Mapping[str, str]) -> Path:
     """Return the path that `HOME/…` or `XDG_…/…` means in that environment."""
     variable, _, rest = name.partition("/")
     folder = env.get(variable, "")
-    return (Path(folder) if folder.startswith("/") else user_home(env) / _XDG.get(variable, "")) / rest
+    return (Path(folder) if folder.startswith("/") else user_home(env) / _XDG_DEFAULTS.get(variable, "")) / rest
 
 
-def _make(makes: Mapping[str, str | None], env: Mapping[str, str], closed: set[str] | None) -> None:
+def _create_paths(makes: Mapping[str, str | None], env: Mapping[str, str], closed: set[str] | None) -> None:
     """Create the folders and files that the CLI would otherwise create on first use, and that lie in a closed folder.
 
     If `closed` is None, create all of them. A failure is ignored, because the CLI itself will report it.
     """
     for name, content in makes.items():
-        path = _place(name, env)
+        path = _expanded_path(name, env)
         with contextlib.suppress(DiskError, OSError):
             if closed is not None and os.path.realpath(_nearest_existing(path)) not in closed:
                 continue

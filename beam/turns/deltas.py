@@ -20,7 +20,7 @@ class Deltas:
         self._pending: dict[str | None, list[str]] = {}
 
     def add(self, delta: TextDelta) -> None:
-        """Add a piece of text, which the next `take` returns together with others.
+        """Add a piece of text, which the next `take_text` returns together with others.
 
         Some agents send a piece for each word.
         """
@@ -34,7 +34,7 @@ class Deltas:
         """Return the joined text so far, without text that is held back."""
         return self._take(now, ended=())
 
-    def before(self, event: Event, now: float) -> list[TextDelta]:
+    def take_before(self, event: Event, now: float) -> list[TextDelta]:
         """Return the deltas that must be recorded before this event: all text that is not held back.
 
         Before a speaker's finished text, that speaker's held-back text is returned, too.

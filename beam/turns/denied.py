@@ -13,7 +13,7 @@ from beam.model.outcome import BY_DEFAULT, BY_RULE, Denial, Status, denial_text
 _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 
 
-def explain(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdict:
+def with_denial_reason(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdict:
     """Return the verdict. If its status is `denied`, its reason names the denied calls, and the access that would allow
     them.
 
@@ -24,10 +24,10 @@ def explain(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdi
         return verdict
     who = "nobody decided on" if access == "ask" else "not permitted:"
     reason = f"{who} {', '.join(calls)}; the answer may be incomplete"
-    return msgspec.structs.replace(verdict, reason=reason + _wider(can, access))
+    return msgspec.structs.replace(verdict, reason=reason + _wider_access_hint(can, access))
 
 
-def name_rules(verdict: Verdict, is_denied_by_rule: Callable[[Denial], bool]) -> Verdict:
+def mark_rule_denials(verdict: Verdict, is_denied_by_rule: Callable[[Denial], bool]) -> Verdict:
     """Return the verdict, in which `by` names a rule for each denial that a rule of the turn demands.
 
     A CLI that enforces a rule itself reports only that it denied the request. If a person or a rule decided all
@@ -54,7 +54,7 @@ def denials_to_report(denials: Sequence[Denial], can: Capabilities, access: Acce
     return tuple(denials) if denials or can.denials or access == "ask" else None
 
 
-def _wider(can: Capabilities, access: Access | None) -> str:
+def _wider_access_hint(can: Capabilities, access: Access | None) -> str:
     if access is None or access not in can.access:
         return ""
     wider = [wider_access for wider_access in can.access if _RANK[wider_access] > _RANK[access]]

@@ -20,17 +20,17 @@ from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Status
-from beam.process.spawn import Ended
+from beam.process.spawn import ProcessEnd
 from beam.turns.bookkeeping import Bookkeeping
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ProcessKeeper, ReuseKey
 from beam.turns.process import AgentProcess
-from beam.turns.runner import placed
+from beam.turns.runner import with_runner
 
 TICK_S = 0.1
 _POLL_S = 0.09  # a tick that comes a little early polls, too
-_LAST_WORDS_S = 1.0  # for the conversation, after its process is gone
+_AFTER_EXIT_S = 1.0  # how long the conversation may take after its process is gone
 _FOR_EVER_S = 3600.0
 
 
@@ -38,13 +38,13 @@ class Driver(Protocol):
     """One face's part of a turn, with one process. The engine calls `start`, `begin`, `talk`, `leave` and `finish`, in
     this order. While `talk` runs, it calls `tick` repeatedly, and `interrupt` once the turn has to end.
 
-    `tick_s` is the longest time between two ticks (seconds). `tells_tools`: the end of each tool call is reported, so
-    an open call is a sign of life, and a call that stays open did not finish. `not_ready` says why another process must
-    take the turn; "" if this one got the message.
+    `tick_s` is the longest time between two ticks (seconds). `reports_tool_ends`: the end of each tool call is
+    reported, so an open call is a sign of life, and a call that stays open did not finish. `not_ready` says why another
+    process must take the turn; "" if this one got the message.
     """
 
     tick_s: float
-    tells_tools: bool
+    reports_tool_ends: bool
     not_ready: str
 
     @property
@@ -69,10 +69,10 @@ class Driver(Protocol):
     async def interrupt(self) -> None:
         """Ask the agent to end its turn; return when it has ended, or after `limits.grace`."""
 
-    async def leave(self) -> Ended | None:
+    async def leave(self) -> ProcessEnd | None:
         """End the process if it still runs, and return how it ended; None if it stays for the next turn."""
 
-    def finish(self, ended: Ended | None) -> Verdict | None:
+    def finish(self, ended: ProcessEnd | None) -> Verdict | None:
         """Record the last events and return the verdict; None if another process must take the turn."""
 
     def stopped_by(self) -> str | None:
@@ -110,7 +110,7 @@ class Engine:
         """Return whether an exception has broken the turn; nothing more is read then."""
         return self._broken is not None
 
-    def is_hard(self) -> bool:
+    def must_end_now(self) -> bool:
         """Return whether the turn must end immediately."""
         return self.stop.hard or self.is_broken
 
@@ -128,21 +128,21 @@ class Engine:
         process = await driver.start()
         why, is_kept = "its turn broke off", False
         try:
-            self.record(process.started(self.input.number))
+            self.record(process.started_event(self.input.number))
             crash_point("agent.started")
             await driver.begin()
-            ended = await self._accompany(driver, process)
-            self._check()
+            ended = await self._watch_process(driver, process)
+            self._raise_if_broken()
             verdict = driver.finish(ended)
-            self._check()
-            self.book.end(close_tools=driver.tells_tools)
+            self._raise_if_broken()
+            self.book.end(close_tools=driver.reports_tool_ends)
             if ended is None and verdict is not None and self.keeper is not None:
                 self.record(events.AgentKept(pid=process.child.pid, until=self._kept_until(self.keeper)), sync=True)
                 self.keeper.keep(process, driver.reuse_key(verdict.session_id), self.input.keep)
                 is_kept = True
                 return verdict
             assert ended is not None
-            self.record(process.exited(ended, driver.stopped_by()))
+            self.record(process.exited_event(ended, driver.stopped_by()))
             crash_point("agent.exited")
             why = driver.not_ready or "the turn is over"
             return verdict
@@ -154,7 +154,7 @@ class Engine:
         left = keeper.left_s(self.input.keep)
         return None if math.isinf(left) else rfc3339(self._services.clock.now_ns() + int(left * 1e9))
 
-    def _check(self) -> None:
+    def _raise_if_broken(self) -> None:
         if self._broken is not None:
             raise self._broken
 
@@ -179,8 +179,8 @@ class Engine:
         verdict = await self.run(kept) if kept is not None else None
         is_lost = False
         if verdict is None:
-            first = _placed(launch, self.input)
-            gone = lost(first, self.input.turn)
+            first = _launch_with_runner(launch, self.input)
+            gone = lost_session_event(first, self.input.turn)
             if gone is not None:
                 self._services.record(gone)
                 verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=gone.reason, session="lost")
@@ -189,38 +189,38 @@ class Engine:
                 verdict = await self.run_to_end(make(self.input, first))
         if not (is_lost or self.book.lost) or self.is_stopped:
             return verdict
-        if verdict.status is Status.COMPLETED:  # it went on without
+        if verdict.status is Status.COMPLETED:  # the agent continued without the session
             return msgspec.structs.replace(verdict, session=verdict.session or "lost")
         again = self.input.in_new_session()
-        verdict = await self.run_to_end(make(again, _placed(launch, again)))
+        verdict = await self.run_to_end(make(again, _launch_with_runner(launch, again)))
         return msgspec.structs.replace(verdict, session="lost")
 
-    async def _accompany(self, driver: Driver, process: AgentProcess) -> Ended | None:
+    async def _watch_process(self, driver: Driver, process: AgentProcess) -> ProcessEnd | None:
         """Check the turn's timeouts until its process has ended. Return how it ended; None if it stays for the next
         turn."""
         talking = asyncio.create_task(driver.talk())
         stopping = asyncio.create_task(self._interrupt_when_asked(driver))
-        news_task = asyncio.create_task(self._news())
+        news_task = asyncio.create_task(self._wait_for_news())
         try:
-            while not (process.gone or stopping.done() or self._is_said(talking)):
+            while not (process.is_gone or stopping.done() or self._is_conversation_over(talking)):
                 tasks = [task for task in (process.ended, talking, stopping, news_task) if not task.done()]
                 await asyncio.wait(tasks, timeout=self._tick_s(driver), return_when=asyncio.FIRST_COMPLETED)
                 if news_task.done():
-                    news_task = asyncio.create_task(self._news())
+                    news_task = asyncio.create_task(self._wait_for_news())
                     self._polled_at = float("-inf")
                 self._do_periodic_work(driver)
-                self.guarded(driver.tick)
-            if process.gone and not talking.done():
+                self.run_guarded(driver.tick)
+            if process.is_gone and not talking.done():
                 driver.process_gone()
-                await asyncio.wait({talking}, timeout=_LAST_WORDS_S)
+                await asyncio.wait({talking}, timeout=_AFTER_EXIT_S)
             for task in (talking, stopping):
                 if task.done() and not task.cancelled():
                     task.result()
         finally:
             await _cancel_tasks(talking, stopping, news_task)
-        return await self._during(driver, driver.leave())
+        return await self._wait_while_leaving(driver, driver.leave())
 
-    def _is_said(self, talking: asyncio.Task[None]) -> bool:
+    def _is_conversation_over(self, talking: asyncio.Task[None]) -> bool:
         """Return whether the conversation is over. In a turn that has to end, it is over only after the interrupt."""
         if not talking.done() or talking.cancelled():
             return False
@@ -232,13 +232,15 @@ class Engine:
         if not self.is_broken:
             await driver.interrupt()
 
-    async def _news(self) -> None:
+    async def _wait_for_news(self) -> None:
         """Wait until the holder is notified of a request; wait forever if there are no notifications."""
         news = self._services.news or asyncio.Event()
         await news.wait()
         news.clear()
 
-    async def _during(self, driver: Driver, leaving: Coroutine[None, None, Ended | None]) -> Ended | None:
+    async def _wait_while_leaving(
+        self, driver: Driver, leaving: Coroutine[None, None, ProcessEnd | None]
+    ) -> ProcessEnd | None:
         """Wait for the end of the process, and return how it ended. Meanwhile handle requests, such as a second one to
         stop."""
         task = asyncio.create_task(leaving)
@@ -270,23 +272,23 @@ class Engine:
             for body in bodies():
                 self.record(body)
             if retries is not None and (self.book.attempt or 0) > retries:
-                self.stop.ask("retries")
+                self.stop.request("retries")
 
-        self.guarded(write)
+        self.run_guarded(write)
 
-    def guarded(self, step: Callable[[], object]) -> None:
+    def run_guarded(self, step: Callable[[], object]) -> None:
         """Call a function in a callback: if it raises, the turn ends immediately, and `run` raises the exception."""
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - raised again by run()
             self._broken = self._broken or error
-            self.stop.ask("broken")
+            self.stop.request("broken")
 
     def flush(self) -> None:
         """Write the text so far, before an event that does not come from the process."""
         self.book.flush(all=True)
 
-    def send_prompt(self, size: int) -> None:
+    def record_prompt_sent(self, size: int) -> None:
         """Record `prompt.sent` on disk: from here on the agent may act on the message, which has this many bytes."""
         crash_point("prompt.before")
         self.record(events.PromptSent(bytes=size), sync=True)
@@ -294,7 +296,7 @@ class Engine:
 
     # -- clocks --------------------------------------------------------------------------------------------------------
 
-    def alive(self) -> None:
+    def record_sign_of_life(self) -> None:
         """Record a sign of life."""
         self._quiet_since = self.clock.monotonic()
 
@@ -304,38 +306,38 @@ class Engine:
 
     def _do_periodic_work(self, driver: Driver) -> None:
         now = self.clock.monotonic()
-        self.guarded(self.book.flush)
-        self.guarded(self.calls.expire)
+        self.run_guarded(self.book.flush)
+        self.run_guarded(self.calls.expire)
         polled = asyncio.get_running_loop().time()
         if polled - self._polled_at >= _POLL_S:
             self._polled_at = polled
-            self.guarded(self._services.poll)
-        if self.asks.are_open or self.book.asks or (driver.tells_tools and self.book.tools):
+            self.run_guarded(self._services.poll)
+        if self.asks.are_open or self.book.asks or (driver.reports_tool_ends and self.book.tools):
             self._quiet_since = now
         if self.stop.reason is None:
             if now - self.began > self.input.timeout:
-                self.stop.ask("timeout")
+                self.stop.request("timeout")
             elif now - self._quiet_since > self.input.idle_timeout:
-                self.stop.ask("idle")
+                self.stop.request("idle")
 
 
-def _placed(launch: Callable[[Turn, Host], Launch], input: TurnInput) -> Launch:
+def _launch_with_runner(launch: Callable[[Turn, Host], Launch], input: TurnInput) -> Launch:
     """Return the launch for this input, with the agent's runner before its command line."""
-    return placed(launch(input.turn, input.host), input.turn)
+    return with_runner(launch(input.turn, input.host), input.turn)
 
 
-def lost(launch: Launch, turn: Turn) -> events.SessionLost | None:
+def lost_session_event(launch: Launch, turn: Turn) -> events.SessionLost | None:
     """Return the event that reports the turn's session as lost, if its file is missing; None otherwise."""
     if launch.session_file is None or Path(launch.session_file).exists():
         return None
     return events.SessionLost(session_id=turn.session_id or "", reason=f"{launch.session_file} is gone")
 
 
-async def _cancel_tasks(*tasks: asyncio.Task[Ended | None] | asyncio.Task[None]) -> None:
+async def _cancel_tasks(*tasks: asyncio.Task[ProcessEnd | None] | asyncio.Task[None]) -> None:
     """Cancel the tasks and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # the end was reported, or another notification came
+            task.exception()  # retrieved only so that asyncio does not report it again

@@ -47,7 +47,7 @@ class ExecDriver:
     """Runs one process for a turn and decodes its output. The turn ends when the process ends."""
 
     tick_s = TICK_S
-    tells_tools = True
+    reports_tool_ends = True
     not_ready = ""
 
     def __init__(self, launch: Launch, decoder: Decoder, input: TurnInput, engine: Engine) -> None:
@@ -66,17 +66,17 @@ class ExecDriver:
         self._process = PipeProcess(launch, input)
         child = await spawn.start(
             launch.argv,
-            env=input.confined.ready(env),
+            env=input.confined.prepare(env),
             cwd=input.turn.cwd,
             turn_key=input.turn_key,
-            on_line=self._line,
-            on_output=self._output,
-            on_long_line=self._long_line,
-            on_error_line=self._error_line if isinstance(self._decoder, ErrorReader) else None,
+            on_line=self._on_line,
+            on_output=self._on_output,
+            on_long_line=self._on_long_line,
+            on_error_line=self._on_error_line if isinstance(self._decoder, ErrorReader) else None,
             stdin=launch.stdin is not None,
             stdout_in=input.scratch if launch.drops_output else None,
             unstarted=input.unstarted,
-            confinement=input.confined.within(env),
+            confinement=input.confined.confinement_for(env),
             line_bytes=input.limits.line_bytes,
             stderr_lines=input.limits.stderr_lines,
         )
@@ -86,12 +86,12 @@ class ExecDriver:
 
     async def begin(self) -> None:
         text = self.launch.stdin or self.input.turn.text.encode("utf-8", "replace")
-        self._engine.send_prompt(len(text))
+        self._engine.record_prompt_sent(len(text))
         self._process.child.go()
 
     async def talk(self) -> None:
         child = self._process.child
-        if await child.executed():
+        if await child.wait_for_exec():
             crash_point("agent.running")
             if self.launch.stdin is not None:
                 await child.feed(self.launch.stdin)
@@ -108,21 +108,21 @@ class ExecDriver:
         engine = self._engine
         self._process.child.interrupt(self.launch.interrupt)
         until = engine.clock.monotonic() + self.input.limits.grace
-        while not engine.is_hard() and (left := until - engine.clock.monotonic()) > 0:
+        while not engine.must_end_now() and (left := until - engine.clock.monotonic()) > 0:
             await engine.stop.wait(left)
 
-    async def leave(self) -> spawn.Ended:
-        return await self._process.quit(hard=self._engine.is_hard)
+    async def leave(self) -> spawn.ProcessEnd:
+        return await self._process.quit(hard=self._engine.must_end_now)
 
-    def finish(self, ended: spawn.Ended | None) -> Verdict:
+    def finish(self, ended: spawn.ProcessEnd | None) -> Verdict:
         assert ended is not None
         exit = Exit(code=ended.code, signal=ended.signal, stderr_tail=ended.stderr_tail, stopped_by=self.stopped_by())
         bodies, verdict = self._decoder.end(exit)
         for body in bodies:
             self._engine.record(body)
-        return self._as_cut(verdict)
+        return self._mark_truncated(verdict)
 
-    def _as_cut(self, verdict: Verdict) -> Verdict:
+    def _mark_truncated(self, verdict: Verdict) -> Verdict:
         """Return the verdict, with status `truncated` if the answer contains a line that was cut off.
 
         That is so if a line was cut off and the answer is at least as long as the longest line that is not cut off.
@@ -141,22 +141,22 @@ class ExecDriver:
     def reuse_key(self, session_id: str | None) -> ReuseKey:
         return ReuseKey.of(self.input, "exec", session_id)
 
-    # -- what comes out of it ------------------------------------------------------------------------------------------
+    # -- the output ----------------------------------------------------------------------------------------------------
 
-    def _output(self) -> None:
+    def _on_output(self) -> None:
         """Count output as a sign of life, unless it only reports that the model does not answer."""
         if not self._engine.book.retrying:
-            self._engine.alive()
+            self._engine.record_sign_of_life()
 
-    def _line(self, line: bytes) -> None:
+    def _on_line(self, line: bytes) -> None:
         self._engine.record_events(lambda: self._decoder.line(line), retries=self.launch.retries)
 
-    def _error_line(self, line: bytes) -> None:
+    def _on_error_line(self, line: bytes) -> None:
         decoder = self._decoder
         if isinstance(decoder, ErrorReader):
             self._engine.record_events(lambda: decoder.error_line(line), retries=self.launch.retries)
 
-    def _long_line(self) -> None:
+    def _on_long_line(self) -> None:
         self._is_cut = True
         limit = self.input.limits.line_bytes
         notice = events.Notice(code="long_line", text=f"a line of more than {limit} bytes was cut there")

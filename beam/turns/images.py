@@ -12,24 +12,24 @@ from pathlib import Path
 
 from msgspec import structs
 
-from beam.agents.images import CONTENT, content_of, size_of
+from beam.agents.images import DATA_PREFIX, content_of, decoded_size
 from beam.base import files
 from beam.base.digest import sha256
 from beam.base.errors import DiskError
 from beam.model.events import Event, ImageSeen, TurnFinished
-from beam.secrets.redact import found_in
-from beam.turns.attached import image_of
+from beam.secrets.redact import find_secrets
+from beam.turns.attached import image_media_type
 
 SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
-MOST_BYTES = 16 * 1024 * 1024  # of one image
-TURN_BYTES = 64 * 1024 * 1024  # of all images of a turn
-_DIGITS = 32  # of the SHA-256
-_WORDS = rb"[\x20-\x7e\n\t]{16,}"  # text in an image, such as its comments
+MAX_IMAGE_BYTES = 16 * 1024 * 1024  # of one image
+MAX_TURN_BYTES = 64 * 1024 * 1024  # of all images of a turn
+_NAME_DIGITS = 32  # of the SHA-256
+_EMBEDDED_TEXT = rb"[\x20-\x7e\n\t]{16,}"  # text in an image, such as its comments
 
 
 class ImageFiles:
     """Moves the content of an image from its event to a file in `folder`, which lies in the agent's directory (a
-    `pieces.Change`)."""
+    `pieces.EventChange`)."""
 
     types = (ImageSeen, TurnFinished)
 
@@ -42,35 +42,37 @@ class ImageFiles:
     def __call__(self, body: Event) -> Event:
         """Return an image's event with the file of the image, an outcome with the files of all images, any other event
         unchanged."""
-        if isinstance(body, ImageSeen) and body.path.startswith(CONTENT):
-            return self._kept(body)
+        if isinstance(body, ImageSeen) and body.path.startswith(DATA_PREFIX):
+            return self._store_image(body)
         if isinstance(body, TurnFinished) and self._files:
             return structs.replace(body, images=tuple(self._files))
         return body
 
-    def _kept(self, image: ImageSeen) -> ImageSeen:
+    def _store_image(self, image: ImageSeen) -> ImageSeen:
         """Return the event with the file of its content, or with the reason why there is none."""
         from base64 import b64decode  # not at the start of each turn: few have an image
 
         encoded = content_of(image)
         image = structs.replace(image, path="")
-        if size_of(encoded) > MOST_BYTES:
-            return structs.replace(image, unkept=f"it is larger than {_mib(MOST_BYTES)}")
+        if decoded_size(encoded) > MAX_IMAGE_BYTES:
+            return structs.replace(image, unkept=f"it is larger than {_mib(MAX_IMAGE_BYTES)}")
         try:
             data = b64decode(encoded, validate=True)
         except ValueError:
             return structs.replace(image, unkept="its content is damaged")
-        media_type = image_of(data)
+        media_type = image_media_type(data)
         image = structs.replace(image, bytes=len(data), media_type=media_type or image.media_type)
         if not media_type:
             return structs.replace(image, unkept="it is no PNG, JPEG, GIF or WebP")
-        if found_in("\n".join(words.decode() for words in re.findall(_WORDS, data))):
+        if find_secrets("\n".join(words.decode() for words in re.findall(_EMBEDDED_TEXT, data))):
             return structs.replace(image, unkept="a secret is written in it")
-        path = self._folder / f"{sha256(data).hexdigest()[:_DIGITS]}.{SUFFIXES[media_type]}"
+        path = self._folder / f"{sha256(data).hexdigest()[:_NAME_DIGITS]}.{SUFFIXES[media_type]}"
         name = str(path.relative_to(self._agent_dir))
         if name not in self._files:
-            if self._bytes + len(data) > TURN_BYTES:
-                return structs.replace(image, unkept=f"the turn's images are larger than {_mib(TURN_BYTES)} together")
+            if self._bytes + len(data) > MAX_TURN_BYTES:
+                return structs.replace(
+                    image, unkept=f"the turn's images are larger than {_mib(MAX_TURN_BYTES)} together"
+                )
             try:
                 _write(path, data)
             except DiskError as error:
@@ -86,7 +88,7 @@ def _mib(size: int) -> str:
 
 def _write(path: Path, data: bytes) -> None:
     files.make_directory(path.parent)
-    with files.disk("open", path.parent):
+    with files.disk_action("open", path.parent):
         os.close(files.open_directory(path.parent, follow=False))
         if path.is_file() and not path.is_symlink() and path.stat().st_size == len(data):
             return

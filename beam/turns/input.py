@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from beam.agents.base import Host, Launch, Turn
 from beam.model.limits import Limits
 from beam.process.environment import environment
-from beam.turns.confine import Confined
+from beam.turns.confine import TurnConfinement
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     timeout: float
     idle_timeout: float
     number: int = 0
-    confined: Confined = Confined()
+    confined: TurnConfinement = TurnConfinement()
     unstarted: Path | None = None
     commands: bool = False
     keep: float = 0.0

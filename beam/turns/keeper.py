@@ -27,7 +27,7 @@ from beam.turns.calls import AgentCalls, CallAnswer
 from beam.turns.input import TurnInput
 
 if TYPE_CHECKING:
-    from beam.agents.link import Call
+    from beam.agents.link import AnsweredIntent
     from beam.turns.process import AgentProcess
 
 
@@ -101,11 +101,11 @@ class ProcessKeeper:
         self._until: float | None = None
 
     @property
-    def socket(self) -> Path:
+    def socket_path(self) -> Path:
         """Return the path of the socket for viewers of its terminal."""
         return self.directory / "terminal.sock"
 
-    def cast(self, turn: int) -> Path:
+    def cast_path(self, turn: int) -> Path:
         """Return the path of a turn's recording."""
         return self.directory / "casts" / f"{turn}.cast"
 
@@ -115,7 +115,7 @@ class ProcessKeeper:
         return self.process is not None and self.process.scratch == scratch
 
     @property
-    def since(self) -> float:
+    def last_used(self) -> float:
         """Return when the process was used last (monotonic seconds)."""
         return self._since
 
@@ -128,7 +128,7 @@ class ProcessKeeper:
 
         `configured` is the agent's setting. The result is infinite if `grant` has set a fixed time.
         """
-        if not self.keeps or (self._granted is None and self._is_late()):
+        if not self.keeps or (self._granted is None and self._is_overdue()):
             return 0.0
         return configured if self._granted is None and self._until is None else math.inf
 
@@ -152,7 +152,7 @@ class ProcessKeeper:
         process.notice = lambda text: self.record_notice(f"{text}, between two turns")
         process.ended.add_done_callback(lambda _: self.on_exit())
 
-    def call(self, call: Call, answer: Callable[[CallAnswer], None], *, seconds: float) -> None:
+    def call(self, call: AnsweredIntent, answer: Callable[[CallAnswer], None], *, seconds: float) -> None:
         """Pass a call to the kept process. `answer` is called with the process's answer, within `seconds`.
 
         Raises UnsupportedError if the process accepts no calls.
@@ -193,9 +193,9 @@ class ProcessKeeper:
         A kept process that can't take this turn is ended.
         """
         process, is_same = self.process, self.key == key
-        why = self.unwanted or (process.unfit if process is not None else "")
-        if process is not None and is_same and not process.gone and not why:
-            self._no_calls("a turn began")
+        why = self.unwanted or (process.why_unfit if process is not None else "")
+        if process is not None and is_same and not process.is_gone and not why:
+            self._close_calls("a turn began")
             self.process = None
             return process
         await self._end(why or ("" if is_same else "the next turn wants another session or other settings"))
@@ -206,14 +206,14 @@ class ProcessKeeper:
         process = self.process
         if process is None:
             return ""
-        if process.gone:
+        if process.is_gone:
             return "it exited"
-        if self.unwanted or process.unfit:
-            return self.unwanted or process.unfit
+        if self.unwanted or process.why_unfit:
+            return self.unwanted or process.why_unfit
         if self.key is not None and self.key.session_id != session_id:
             return "its session was archived"
         self._calls.expire()
-        if self._is_late():
+        if self._is_overdue():
             return "its time is over"
         if process.is_watched:
             self._since = self.clock.monotonic()
@@ -221,14 +221,14 @@ class ProcessKeeper:
             return f"no turn for {durations.show(self._seconds)}"
         return ""
 
-    def _no_calls(self, why: str) -> None:
+    def _close_calls(self, why: str) -> None:
         self._calls.close(why)
         self._calls = AgentCalls(self.clock)
 
-    def _is_late(self) -> bool:
+    def _is_overdue(self) -> bool:
         return self._until is not None and self.clock.monotonic() >= self._until
 
-    def due(self) -> float | None:
+    def next_check(self) -> float | None:
         """Return when the process has to be checked next (monotonic seconds); None without a process."""
         if self.process is None:
             return None
@@ -247,13 +247,13 @@ class ProcessKeeper:
         self._changed_settings.clear()
         if process is None:
             return
-        self._no_calls("the process ends")
-        exited_itself = process.gone
+        self._close_calls("the process ends")
+        exited_itself = process.is_gone
         try:
             ended = await process.quit(hard=hard)
         finally:
             await asyncio.shield(process.close(why or "it exited"))
-        self._note(process.exited(ended, None if exited_itself else why), sync=True)
+        self._note(process.exited_event(ended, None if exited_itself else why), sync=True)
 
     def drop(self) -> None:
         """End the process immediately without recording that. The next holder finds the process in the journal and

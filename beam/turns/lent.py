@@ -5,14 +5,14 @@ A sender lends a descriptor, and the turn of its message takes it.
 
 from __future__ import annotations
 
-_lent: dict[str, int] = {}
+_lent_descriptors: dict[str, int] = {}
 
 
-def lend(message_id: str, descriptor: int) -> None:
+def lend_descriptor(message_id: str, descriptor: int) -> None:
     """Let the turn of this message read the key from the descriptor, if this process runs it."""
-    _lent[message_id] = descriptor
+    _lent_descriptors[message_id] = descriptor
 
 
 def take_descriptor(message_id: str) -> int | None:
     """Return the descriptor that was lent for this message, and forget it; None if there is none."""
-    return _lent.pop(message_id, None)
+    return _lent_descriptors.pop(message_id, None)

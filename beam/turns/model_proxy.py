@@ -35,11 +35,11 @@ from beam.turns.request import TurnRequest
 from beam.turns.scratch import write_scratch
 
 _CONFIG_BYTES = 4 * MIB
-_NAMED = 20  # differences of one request that the journal has
+_MAX_DIFFERENCES = 20  # of one request in the journal
 _LOOPBACK = "127.0.0.1,localhost"
 
 
-class Proxied(Struct, kw_only=True):
+class ProxiedTurn(Struct, kw_only=True):
     """A turn that goes through its own proxy. `order` is the request, with the environment for that. `calls` are the
     proxy's reports that are not in the journal yet, and `counts` are its totals at its end. `over` says which budget is
     used up, and `missed` describes the first call that matches no recorded call; "" if there is none."""
@@ -54,7 +54,7 @@ class Proxied(Struct, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxied]:
+async def running_proxy(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[ProxiedTurn]:
     """Start the turn's proxy, and end it when the context is left. Yields the turn that goes through it.
 
     Raises BeamError for a turn that can't be routed through a proxy.
@@ -71,7 +71,7 @@ async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxi
         )
     token = shield.new_token() if calls.shield else ""
     if calls.shield:
-        shield.check(order, route)
+        shield.check_key_hidden(order, route)
     key_fd = lent.take_descriptor(order.message.id)
     if calls.shield and not calls.secret and key_fd is None:
         raise UsageError(
@@ -79,10 +79,10 @@ async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxi
             "end the broker of this root, or keep the key in the keyring: beam secret set NAME",
         )
     loop = asyncio.get_running_loop()
-    proxied: Proxied
+    proxied: ProxiedTurn
 
     def served(what: ServedRequest) -> None:
-        loop.call_soon_threadsafe(_hear, proxied, what, handle, calls)
+        loop.call_soon_threadsafe(_on_served_request, proxied, what, handle, calls)
 
     asked = ProxyOptions(
         upstream=upstream,
@@ -92,7 +92,7 @@ async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxi
         token=token,
         format=route.format if calls.shield else "",
         agent=order.adapter_name,
-        places=_places(order),
+        places=_folder_paths(order),
         masks=masks_of(order.adapter_name),
         budget=Budget(
             max_tokens=None if options.max_tokens is UNSET else options.max_tokens,
@@ -107,39 +107,39 @@ async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxi
         if key_fd is not None:
             with contextlib.suppress(OSError):
                 os.close(key_fd)
-    tree.spared.add(process.pid)
+    tree.spared_pids.add(process.pid)
     try:
         route = _route(order, process.url)
-        proxied = Proxied(order=_routed(order, route, token, calls), route=route, process=process)
+        proxied = ProxiedTurn(order=_route_request(order, route, token, calls), route=route, process=process)
         yield proxied
     finally:
         try:
             counts = await asyncio.to_thread(process.stop)
         finally:
-            tree.spared.discard(process.pid)
+            tree.spared_pids.discard(process.pid)
         proxied.counts = counts
-        await asyncio.sleep(0)  # what its last lines said
+        await asyncio.sleep(0)  # so that the callbacks for its last lines run
 
 
-def _hear(proxied: Proxied, what: ServedRequest, handle: TurnHandle, calls: ModelCalls) -> None:
+def _on_served_request(proxied: ProxiedTurn, what: ServedRequest, handle: TurnHandle, calls: ModelCalls) -> None:
     if what.kind != "ask":
         return
     proxied.calls.append(what)
     if what.step == "over":
         proxied.over = proxied.over or what.why
-        handle.stop.ask("budget", why=what.why)
+        handle.stop.request("budget", why=what.why)
     elif what.step == "unmatched":
         proxied.missed = proxied.missed or explain(what)
-        handle.stop.ask("unmatched", why=explain(what))
+        handle.stop.request("unmatched", why=explain(what))
 
 
-def write(proxied: Proxied, services: TurnServices) -> None:
+def record_model_calls(proxied: ProxiedTurn, services: TurnServices) -> None:
     """Write the model calls that were reported since the last call of this function into the journal."""
     while proxied.calls:
         what = proxied.calls.pop(0)
         named = [
             events.RequestDifference(path=each.path, recorded=each.recorded, got=each.got, characters=each.characters)
-            for each in what.differences[:_NAMED]
+            for each in what.differences[:_MAX_DIFFERENCES]
         ]
         services.record(
             events.ModelCalled(
@@ -160,7 +160,7 @@ def _route(order: TurnRequest, url: str) -> Route:
     known = None
     if found is not None:
         router, wanted = found
-        known = router(url, {**order.environ, **order.settings.env}, _config(order.environ, wanted))
+        known = router(url, {**order.environ, **order.settings.env}, _read_config_files(order.environ, wanted))
     if known is None:
         raise UnsupportedError(
             f"beam can't lead {order.adapter_name}'s model calls through a proxy of the turn",
@@ -170,7 +170,7 @@ def _route(order: TurnRequest, url: str) -> Route:
     return known
 
 
-def _config(environ: Mapping[str, str], names: tuple[str, ...]) -> dict[str, bytes]:
+def _read_config_files(environ: Mapping[str, str], names: tuple[str, ...]) -> dict[str, bytes]:
     found = {}
     for name in names:
         with contextlib.suppress(FileNotFoundError, BeamError):
@@ -178,7 +178,7 @@ def _config(environ: Mapping[str, str], names: tuple[str, ...]) -> dict[str, byt
     return found
 
 
-def _places(order: TurnRequest) -> dict[str, str]:
+def _folder_paths(order: TurnRequest) -> dict[str, str]:
     environ, settings = order.environ, order.settings
     cwd = os.path.realpath(order.base / settings.cwd) if settings.cwd else str(order.base)
     places = {"cwd": cwd, "home": environ.get("HOME", ""), "scratch": str(order.scratch)}
@@ -186,7 +186,7 @@ def _places(order: TurnRequest) -> dict[str, str]:
     return {name: path for name, path in places.items() if len(path) > 1}
 
 
-def _routed(order: TurnRequest, route: Route, token: str, calls: ModelCalls) -> TurnRequest:
+def _route_request(order: TurnRequest, route: Route, token: str, calls: ModelCalls) -> TurnRequest:
     """Return the request with an environment that routes the CLI through the proxy."""
     environ = shield.shielded_environment(order.environ, route.choices) if token else dict(order.environ)
     settings = order.settings
@@ -207,7 +207,7 @@ def _routed(order: TurnRequest, route: Route, token: str, calls: ModelCalls) -> 
     )
 
 
-class Rerouted:
+class ReroutedFace:
     """Wraps a face of an adapter: each launch also has the command-line words that route the CLI through the proxy."""
 
     def __init__(self, face: Any, route: Route) -> None:
@@ -228,7 +228,7 @@ class Rerouted:
         )
 
 
-def judged(verdict: Verdict, proxied: Proxied) -> Verdict:
+def with_proxy_findings(verdict: Verdict, proxied: ProxiedTurn) -> Verdict:
     """Return the verdict with what the proxy knows: figures that the CLI does not report, and why the turn has
     failed."""
     counts, options = proxied.counts, proxied.order.message.options
@@ -255,7 +255,7 @@ def judged(verdict: Verdict, proxied: Proxied) -> Verdict:
     return msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.BAD_REQUEST, reason=why, reply=None)
 
 
-def _with_figures(verdict: Verdict, proxied: Proxied) -> Verdict:
+def _with_figures(verdict: Verdict, proxied: ProxiedTurn) -> Verdict:
     """Return the verdict with either the CLI's figures or the proxy's figures, so that they are for the same model
     calls.
 
@@ -272,7 +272,7 @@ def _with_figures(verdict: Verdict, proxied: Proxied) -> Verdict:
     return msgspec.structs.replace(verdict, usage=usage, cost_usd=cost, models=None)
 
 
-def _why_failed(verdict: Verdict, proxied: Proxied, calls: ModelCalls) -> str:
+def _why_failed(verdict: Verdict, proxied: ProxiedTurn, calls: ModelCalls) -> str:
     counts = proxied.counts
     if verdict.status is not Status.COMPLETED:
         return ""

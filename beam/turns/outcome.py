@@ -20,17 +20,17 @@ from beam.model.policy import is_answer
 from beam.model.rule_lists import RuleLists
 from beam.secrets.redact import redact_event
 from beam.turns import denied
-from beam.turns.choice import most_of
-from beam.turns.login import link_in
-from beam.turns.replay import VIA
+from beam.turns.choice import max_access_of_messages
+from beam.turns.login import login_link_in
+from beam.turns.replay import REPLAY_VIA
 from beam.turns.request import TurnRequest
 from beam.turns.ruled import is_denied_by_rule
 from beam.turns.stop import Stop
 
-STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its turn stands
+STRUCTURED_EVIDENCE = frozenset({"history", "osc"})  # by these the agent itself reports the state of its turn
 
 
-def started_of(order: TurnRequest, via: str, why: str | None) -> TurnStarted:
+def turn_started_event(order: TurnRequest, via: str, why: str | None) -> TurnStarted:
     """Return the event with which the turn begins.
 
     `via` is its mode, or the requested mode if none could be chosen. `why` says why `auto` chose it.
@@ -40,14 +40,14 @@ def started_of(order: TurnRequest, via: str, why: str | None) -> TurnStarted:
         owner=order.owner,
         turn_key=order.turn_key,
         adapter=order.adapter_name,
-        via=via if order.recorded is None else VIA,
+        via=via if order.recorded is None else REPLAY_VIA,
         why=why,
-        at_most=most_of(order),
-        rules=_rules_told(order),
+        at_most=max_access_of_messages(order),
+        rules=_rules_to_report(order),
     )
 
 
-def refusal(error: BeamError) -> Verdict:
+def refusal_verdict(error: BeamError) -> Verdict:
     """Return the verdict on a turn that beam could not start: `limit`, or `failed` with a class."""
     if isinstance(error, LimitError):
         return Verdict(status=Status.LIMIT, reason=str(error))
@@ -62,10 +62,10 @@ def refusal(error: BeamError) -> Verdict:
     return Verdict(status=Status.FAILED, class_=class_, reason=str(error))
 
 
-def held_to_structured(verdict: Verdict) -> Verdict:
+def require_structured_evidence(verdict: Verdict) -> Verdict:
     """Return the verdict for a sender that requires structured evidence. Text from a screen does not count as an answer
     then."""
-    if not is_answer(verdict.status) or verdict.evidence in STRUCTURED:
+    if not is_answer(verdict.status) or verdict.evidence in STRUCTURED_EVIDENCE:
         return verdict
     known = f"only its {verdict.evidence} said" if verdict.evidence is not None else "nothing said"
     return msgspec.structs.replace(
@@ -77,7 +77,7 @@ def held_to_structured(verdict: Verdict) -> Verdict:
     )
 
 
-def outcome_of(
+def outcome_to_record(
     order: TurnRequest,
     verdict: Verdict,
     stop: Stop,
@@ -93,9 +93,9 @@ def outcome_of(
     contain the link.
     """
     if order.message.options.require == "structured" and face == "terminal":
-        verdict = held_to_structured(verdict)
-    outcome = msgspec.structs.replace(finished_of(order, verdict, stop, face, duration_s), why=why)
-    link = link_in((outcome.reason or "", *reversed(heard))) if outcome.class_ is Class.AUTH else None
+        verdict = require_structured_evidence(verdict)
+    outcome = msgspec.structs.replace(outcome_from_verdict(order, verdict, stop, face, duration_s), why=why)
+    link = login_link_in((outcome.reason or "", *reversed(heard))) if outcome.class_ is Class.AUTH else None
     if link is not None:
         outcome = msgspec.structs.replace(outcome, login_url=link)
     finished, blanked = redact_event(outcome)
@@ -108,14 +108,18 @@ def tolerates(order: TurnRequest, status: Status) -> bool:
     return status == (order.settings.tolerate if asked is msgspec.UNSET else asked)
 
 
-def _can(order: TurnRequest, face: Face | None) -> Capabilities:
+def _capabilities_of(order: TurnRequest, face: Face | None) -> Capabilities:
     return Capabilities() if face is None else order.adapter.card.faces[face]
 
 
-def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
+def outcome_from_verdict(
+    order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float
+) -> TurnFinished:
     """Return the outcome: the adapter's verdict, plus beam's own knowledge (who stopped the turn, how long it took)."""
-    can, access = _can(order, face), most_of(order)
-    verdict = denied.explain(denied.name_rules(verdict, functools.partial(is_denied_by_rule, order)), can, access)
+    can, access = _capabilities_of(order, face), max_access_of_messages(order)
+    verdict = denied.with_denial_reason(
+        denied.mark_rule_denials(verdict, functools.partial(is_denied_by_rule, order)), can, access
+    )
     status, class_, reason = verdict.status, verdict.class_, verdict.reason
     if stop.reason is not None and status is not Status.COMPLETED:
         limit, idle = durations.show(order.timeout), durations.show(order.idle_timeout)
@@ -133,7 +137,7 @@ def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | N
     if session is None and verdict.session_id is not None:
         session = "resumed" if order.session_id is not None and not order.fork else "new"
     model = verdict.model
-    if model is None and verdict.usage.output_tokens:  # a CLI that names no model took the one that it was given
+    if model is None and verdict.usage.output_tokens:  # a CLI that reports no model used the requested one
         model = order.message.options.model or order.settings.model
     verdict = msgspec.structs.replace(
         verdict, status=status, class_=class_, reason=reason, session=session, model=model
@@ -146,14 +150,14 @@ def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | N
         exit_code=0 if tolerates(order, status) else exit_code(status, class_),
         denials=denied.denials_to_report(verdict.denials, can, access),
         at_most=access,
-        rules=_rules_told(order),
+        rules=_rules_to_report(order),
     )
 
 
 def _via(order: TurnRequest, face: Face | None) -> str | None:
-    return face if order.recorded is None else VIA
+    return face if order.recorded is None else REPLAY_VIA
 
 
-def _rules_told(order: TurnRequest) -> RuleLists | msgspec.UnsetType:
+def _rules_to_report(order: TurnRequest) -> RuleLists | msgspec.UnsetType:
     """Return the rules that bind messages sent by this turn; UNSET if there are none."""
     return order.rules.lists if order.rules.rules else msgspec.UNSET

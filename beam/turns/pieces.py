@@ -14,17 +14,17 @@ import msgspec
 
 from beam.base.clock import Clock
 from beam.model.events import Event, Text, Thinking, ToolProgress
-from beam.secrets.redact import half_of, is_open, redact, redact_pieces
+from beam.secrets.redact import half_prefix_at_end, is_open, redact, redact_pieces
 from beam.turns.request import Record
 
 Piece = Text | Thinking | ToolProgress
 
-_LOOKED_AT = 20_000  # characters at the end of a piece: no secret that is known by its looks is longer
+_MAX_SECRET_CHARS = 20_000  # at the end of a piece: no secret that is known by its looks is longer
 _PATIENCE_S = 2.0
-_MOST = 64 * 1024  # characters that wait
+_MAX_WAITING_CHARS = 64 * 1024
 
 
-class Change(Protocol):
+class EventChange(Protocol):
     """A function that returns the event to record in place of an event of its `types`. Never called with a piece."""
 
     @property
@@ -33,10 +33,10 @@ class Change(Protocol):
     def __call__(self, body: Event) -> Event: ...
 
 
-class Pieces:
+class PieceRecorder:
     """Records events in order. Waiting pieces are recorded before any event that does not continue them."""
 
-    def __init__(self, record: Record, clock: Clock, changes: Sequence[Change] = ()) -> None:
+    def __init__(self, record: Record, clock: Clock, changes: Sequence[EventChange] = ()) -> None:
         self._record = record
         self._changes = changes
         self._clock = clock
@@ -62,10 +62,10 @@ class Pieces:
             self._since = self._clock.monotonic()
         self._waiting.append(body)
         texts = [piece.text for piece in self._waiting]
-        if is_open("".join(texts)[-_LOOKED_AT:]) and sum(map(len, texts)) < _MOST:
+        if is_open("".join(texts)[-_MAX_SECRET_CHARS:]) and sum(map(len, texts)) < _MAX_WAITING_CHARS:
             return body
         self._record_waiting()
-        self._before = half_of(body.text)
+        self._before = half_prefix_at_end(body.text)
         return body
 
     def record_overdue(self) -> None:
@@ -73,7 +73,7 @@ class Pieces:
         if self._waiting and self._clock.monotonic() - self._since > _PATIENCE_S:
             whole = self._before + "".join(piece.text for piece in self._waiting)
             self._record_waiting()
-            self._before = whole[-_LOOKED_AT:]
+            self._before = whole[-_MAX_SECRET_CHARS:]
 
     def _record_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -18,7 +18,7 @@ from beam.process import spawn, tree
 from beam.turns.input import TurnInput
 
 if TYPE_CHECKING:
-    from beam.agents.link import Call
+    from beam.agents.link import AnsweredIntent
     from beam.turns.calls import CallAnswer
 
 GRACE_S = 1.0
@@ -32,7 +32,7 @@ class AgentProcess:
     can_be_kept: ClassVar[bool] = True
     takes_calls: ClassVar[bool] = False
     child: spawn.Child
-    ended: asyncio.Task[spawn.Ended]
+    ended: asyncio.Task[spawn.ProcessEnd]
 
     def __init__(self, launch: Launch, input: TurnInput) -> None:
         self.launch = launch
@@ -43,7 +43,7 @@ class AgentProcess:
         self.owns_scratch = False
         self.notice: Callable[[str], None] = _do_nothing
 
-    def call(self, call: Call, settle: Callable[[str, CallAnswer], object]) -> None:
+    def call(self, call: AnsweredIntent, settle: Callable[[str, CallAnswer], object]) -> None:
         """Pass a call to the process between two turns. `settle` is called with the call's id and answer. Needs
         `takes_calls`."""
         raise NotImplementedError
@@ -54,13 +54,13 @@ class AgentProcess:
         self.ended = asyncio.create_task(child.wait())
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Return whether the process and its guard have ended."""
         return self.ended.done()
 
     def has_died(self) -> bool:
         """Return whether the process is dead, even if its guard has not reported that yet."""
-        return self.gone or tree.start_ticks(self.child.pid) != self.child.start_ticks
+        return self.is_gone or tree.start_ticks(self.child.pid) != self.child.start_ticks
 
     @property
     def is_watched(self) -> bool:
@@ -68,11 +68,11 @@ class AgentProcess:
         return False
 
     @property
-    def unfit(self) -> str:
+    def why_unfit(self) -> str:
         """Return why the running process can't take another turn; "" if it can."""
         return ""
 
-    def started(self, turn: int) -> events.AgentStarted:
+    def started_event(self, turn: int) -> events.AgentStarted:
         """Return the `agent.started` event for this turn."""
         argv = enumerate(self.launch.argv)
         return events.AgentStarted(
@@ -85,7 +85,7 @@ class AgentProcess:
             since=None if self.turn == turn else self.turn,
         )
 
-    def exited(self, ended: spawn.Ended, stopped_by: str | None) -> events.AgentExited:
+    def exited_event(self, ended: spawn.ProcessEnd, stopped_by: str | None) -> events.AgentExited:
         """Return the `agent.exited` event."""
         return events.AgentExited(
             pid=self.child.pid if self.can_be_kept else None,
@@ -96,19 +96,19 @@ class AgentProcess:
             swept=ended.swept,
         )
 
-    async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
+    async def quit(self, *, hard: Callable[[], bool]) -> spawn.ProcessEnd:
         """End the process with everything that it started, and return how it ended.
 
         There is no grace period if `hard` returns True. Raises the exceptions of `spawn.Child.wait`.
         """
-        if not self.gone:
+        if not self.is_gone:
             self.child.end(0 if hard() else GRACE_S)
         return await asyncio.shield(self.ended)
 
     async def close(self, why: str) -> None:
         """Free the process's resources; end it if it still runs. `why` is shown to its viewers."""
         self.child.end(0)
-        with contextlib.suppress(BeamError, OSError):  # who waited for its end was told
+        with contextlib.suppress(BeamError, OSError):  # the error was reported to whoever waited for the end
             await asyncio.shield(self.ended)
         if self.owns_scratch:
             remove_tree(self.scratch, ignore_errors=True)

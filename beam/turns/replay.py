@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from beam.model.message import Message
 
-VIA = "replay"  # in place of a mode
-CODE = "replayed"  # of the notice
-SHOWN_AGAIN = (
+REPLAY_VIA = "replay"  # in place of a mode
+NOTICE_CODE = "replayed"
+REPLAYED_EVENTS = (
     events.SessionStarted,
     events.SessionResumed,
     events.TextDelta,
@@ -66,21 +66,21 @@ class Recordings(Protocol):
 def replay_turn(turn: RecordedTurn, record: Callable[[Event], Event]) -> Verdict:
     """Record the events of a recorded turn once more, and return its verdict."""
     text = f"{turn.fit}: answered from {turn.where}; the agent did not run, and no tool was run again"
-    record(events.Notice(code=CODE, text=text))
+    record(events.Notice(code=NOTICE_CODE, text=text))
     record(events.PromptSent(bytes=0))
     for event in turn.events:
-        if isinstance(event, SHOWN_AGAIN):
-            record(without_file(event))
+        if isinstance(event, REPLAYED_EVENTS):
+            record(without_image_path(event))
     finished = turn.finished
     fields = {name: getattr(finished, name) for name in Verdict.__struct_fields__ if hasattr(finished, name)}
     return Verdict(**{**fields, "denials": finished.denials or (), "lossy": UNSET})
 
 
-def without_file(event: Event) -> Event:
+def without_image_path(event: Event) -> Event:
     """Return the event. An image's event has no path then, because the file belongs to another agent."""
     return msgspec.structs.replace(event, path="") if isinstance(event, events.ImageSeen) else event
 
 
-def without_source(event: Event) -> Event:
+def without_raw_line(event: Event) -> Event:
     """Return the event without the CLI's own line, which a recording does not need."""
     return msgspec.structs.replace(event, raw=UNSET) if hasattr(event, "raw") else event

@@ -16,7 +16,7 @@ from beam.model.message import Access, Message
 from beam.model.outcome import Total
 from beam.model.settings import AgentSettings
 from beam.rules.ruleset import Ruleset
-from beam.turns.confine import Own
+from beam.turns.confine import OwnDirectories
 from beam.turns.replay import RecordedTurn
 
 
@@ -68,7 +68,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     base: Path
     scratch: Path
     owner: events.Owner
-    own: Own | None = None
+    own: OwnDirectories | None = None
     snapshots: Path | None = None
     landlock: int | None = None
     unstarted: Path | None = None

@@ -16,7 +16,7 @@ from beam.turns.input import TurnInput
 from beam.turns.request import TurnRequest
 
 if TYPE_CHECKING:
-    from beam.rules.match import Place
+    from beam.rules.match import AgentPlace
 
 
 def ruling_on(call: ToolCall | None, input: TurnInput) -> Ruling | None:
@@ -39,8 +39,8 @@ def is_denied_by_rule(order: TurnRequest, denial: Denial) -> bool:
     return ruling is not None and ruling.behavior == "deny"
 
 
-def place_of(folder: str, home: str) -> Place:
-    """Return the `Place` for matching paths, with the current state of the file system."""
-    from beam.rules.match import Place  # few turns have rules
+def place_of(folder: str, home: str) -> AgentPlace:
+    """Return the `AgentPlace` for matching paths, with the current state of the file system."""
+    from beam.rules.match import AgentPlace  # few turns have rules
 
-    return Place(folder, home, os.path.realpath)
+    return AgentPlace(folder, home, os.path.realpath)

@@ -20,18 +20,18 @@ from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.events import Event, TurnFinished
 from beam.model.outcome import Class, Status
-from beam.turns.choice import KEPT, chosen
-from beam.turns.claimed import Claims
+from beam.turns.choice import REASON_KEPT, choose_face
+from beam.turns.claimed import FigureFilter
 from beam.turns.cli_version import version_for_turn
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.login import CliTexts
-from beam.turns.outcome import outcome_of, refusal, started_of
-from beam.turns.pieces import Change, Pieces
+from beam.turns.outcome import outcome_to_record, refusal_verdict, turn_started_event
+from beam.turns.pieces import EventChange, PieceRecorder
 from beam.turns.request import Record, TurnRequest
 from beam.turns.stop import Stop
-from beam.turns.verdict import verdict_on
+from beam.turns.verdict import run_for_verdict
 
-_BREAKS = (Class.CRASHED, Class.UNSUPPORTED)  # of a protocol: it does not begin, or not as it did when it was tested
+_PROTOCOL_FAILURES = (Class.CRASHED, Class.UNSUPPORTED)  # it does not begin, or not as it did when it was tested
 
 
 async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) -> TurnFinished:
@@ -43,7 +43,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     clock, stop = services.clock, handle.stop
     began = clock.monotonic()
     face, why = None, None
-    record = pieces = Pieces(services.record, clock, _changes(order, services.record))
+    record = pieces = PieceRecorder(services.record, clock, _event_changes(order, services.record))
 
     def poll() -> None:
         pieces.record_overdue()
@@ -53,13 +53,15 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     if cli is not None:
         order = msgspec.structs.replace(order, unfit=cli.unfit, is_broken=cli.is_broken)
     try:
-        mode = chosen(order)
+        mode = choose_face(order)
         face, why = mode.face, mode.why
-        started = started_of(order, face, why)
+        started = turn_started_event(order, face, why)
     except UnsupportedError as error:
-        record(started_of(order, order.message.options.via or "auto", None), sync=True)
+        record(turn_started_event(order, order.message.options.via or "auto", None), sync=True)
         remove_tree(order.scratch, ignore_errors=True)
-        return _finish(order, record, outcome_of(order, refusal(error), stop, None, clock.monotonic() - began))
+        return _finish(
+            order, record, outcome_to_record(order, refusal_verdict(error), stop, None, clock.monotonic() - began)
+        )
     crash_point("turn.before")
     record(started, sync=True)
     crash_point("turn.started")
@@ -69,31 +71,31 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     sent = _SendRecorder(record, None if cli is None or face != "dialogue" else cli.record_success)
     try:
         within = msgspec.structs.replace(services, record=sent, poll=poll)
-        verdict = await verdict_on(order, face, within, handle)
-        if order.is_kept and not sent.is_sent and _is_broken(verdict, stop) and started.why == KEPT:
+        verdict = await run_for_verdict(order, face, within, handle)
+        if order.is_kept and not sent.is_sent and _is_broken(verdict, stop) and started.why == REASON_KEPT:
             why = f"without its own protocol, which failed: {verdict.reason}"
             record(events.Notice(code="headless", text=why))
             if cli is not None:
                 cli.record_failure(verdict.reason or "")
                 sent.on_sent = None
             order, face = msgspec.structs.replace(order, is_kept=False), "exec"
-            verdict = await verdict_on(order, face, within, handle)
+            verdict = await run_for_verdict(order, face, within, handle)
         handle.asks.close("the turn is over")
         handle.calls.close("the turn is over")
         await services.poll_last()
     finally:
         if order.recorded is None and (keeper is None or not keeper.uses_scratch(order.scratch)):
             remove_tree(order.scratch, ignore_errors=True)
-            with contextlib.suppress(OSError):  # each --once message would leave one
+            with contextlib.suppress(OSError):  # otherwise each --once message would leave a folder
                 order.scratch.parent.rmdir()
     took = clock.monotonic() - began
-    outcome = outcome_of(order, verdict, stop, face, took, why=why, heard=sent.heard.texts)
+    outcome = outcome_to_record(order, verdict, stop, face, took, why=why, heard=sent.heard.texts)
     return _finish(order, record, outcome)
 
 
-def _changes(order: TurnRequest, record: Record) -> list[Change]:
+def _event_changes(order: TurnRequest, record: Record) -> list[EventChange]:
     """Return the changes that are made to the turn's events before they are recorded."""
-    changes: list[Change] = [Claims(record)]
+    changes: list[EventChange] = [FigureFilter(record)]
     if order.images is not None and order.agent_dir is not None:
         from beam.turns.images import ImageFiles
 
@@ -118,7 +120,7 @@ class _SendRecorder:
     def __call__(self, body: Event, *, sync: bool = False) -> Event:
         """Return the event as it was recorded."""
         if isinstance(body, CliTexts.types):
-            self.heard.event(body)
+            self.heard.add_text(body)
         if isinstance(body, events.PromptSent) and not self.is_sent:
             self.is_sent = True
             notice = self.on_sent() if self.on_sent is not None else None
@@ -129,7 +131,7 @@ class _SendRecorder:
 
 def _is_broken(verdict: Verdict, stop: Stop) -> bool:
     """Return whether the agent's process or its protocol failed for another reason than a stop."""
-    return stop.reason is None and verdict.status is Status.FAILED and verdict.class_ in _BREAKS
+    return stop.reason is None and verdict.status is Status.FAILED and verdict.class_ in _PROTOCOL_FAILURES
 
 
 def _finish(order: TurnRequest, record: Record, outcome: TurnFinished) -> TurnFinished:

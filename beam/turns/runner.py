@@ -16,15 +16,15 @@ from beam.model.message import Access
 from beam.model.settings import AgentSettings
 
 COMMAND, CWD = "{command}", "{cwd}"
-_PLACES = r"\{(?:command|cwd)\}"
+_PLACEHOLDERS = r"\{(?:command|cwd)\}"
 
 
-def placed(launch: Launch, turn: Turn) -> Launch:
+def with_runner(launch: Launch, turn: Turn) -> Launch:
     """Return the launch with the agent's runner before it.
 
-    In a word of the runner that contains `{command}`, that is replaced by the whole command line, and `{cwd}` by the
-    folder, both quoted for a shell. In other words, `{cwd}` is replaced without quoting. If no word contains
-    `{command}`, the words of the command line follow the words of the runner.
+    In a word of the runner that contains `{command}`, this placeholder is replaced by the whole command line, and
+    `{cwd}` by the folder, both quoted for a shell. In the runner's other words, `{cwd}` is replaced without quoting. If
+    no word contains `{command}`, the words of the command line follow the words of the runner.
     """
     runner, cwd = turn.settings.runner, turn.cwd
     if not runner:
@@ -37,7 +37,7 @@ def placed(launch: Launch, turn: Turn) -> Launch:
     else:
         values = {COMMAND: shlex.join(launch.argv), CWD: shlex.quote(cwd)}
         argv = tuple(
-            re.sub(_PLACES, lambda found: values[found[0]], word) if COMMAND in word else word.replace(CWD, cwd)
+            re.sub(_PLACEHOLDERS, lambda found: values[found[0]], word) if COMMAND in word else word.replace(CWD, cwd)
             for word in runner
         )
         hidden = tuple(n for n, word in enumerate(runner) if COMMAND in word and launch.prompt_in_argv)

@@ -19,13 +19,13 @@ from beam.process import table
 if TYPE_CHECKING:
     from beam.turns.request import TurnRequest
 
-_ALLOWED = frozenset(
+_ALLOWED_VARIABLES = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "TMPDIR", "NO_COLOR"}
     | {"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CI", "NO_PROXY", "no_proxy"}
     | {"IS_SANDBOX", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "VIRTUAL_ENV", "GIT_CONFIG_NOSYSTEM"}
 )
-_KEY = re.compile(r"(?:API_?KEY|AUTH_TOKEN|OAUTH_TOKEN|ACCESS_TOKEN|SECRET_ACCESS_KEY)\Z", re.IGNORECASE)
-_SHORTEST = 16  # characters of a value that may be a key: a dummy is shorter
+_KEY_NAME = re.compile(r"(?:API_?KEY|AUTH_TOKEN|OAUTH_TOKEN|ACCESS_TOKEN|SECRET_ACCESS_KEY)\Z", re.IGNORECASE)
+_MIN_KEY_LENGTH = 16  # characters of a value that may be a key: a dummy is shorter
 
 
 def new_token() -> str:
@@ -38,34 +38,36 @@ def shielded_environment(environ: Mapping[str, str], choices: Collection[str] = 
 
     `choices` are the names of the CLI's own harmless variables.
     """
-    allowed = _ALLOWED.union(choices)
+    allowed = _ALLOWED_VARIABLES.union(choices)
     return {name: value for name, value in environ.items() if name in allowed or name.startswith(("LC_", "BEAM_"))}
 
 
-def check(order: TurnRequest, route: Route) -> None:
+def check_key_hidden(order: TurnRequest, route: Route) -> None:
     """Raise UsageError if the key is in the agent's settings, or in an environment that the agent could read.
 
     That is the environment of the process that runs the turn, or of any process that this user may read.
     """
     wanted = frozenset(route.keys)
-    for name in held(order.settings.env, wanted):
+    for name in key_variables(order.settings.env, wanted):
         raise _refusal(f"`env` of agent {order.message.to} holds {name}")
-    for name in held(order.environ, wanted):
+    for name in key_variables(order.environ, wanted):
         raise _refusal(f"the environment of beam holds {name}")
-    for pid, name in readable(wanted):
-        raise _refusal(f"process {pid} ({_command(pid)}) of this user holds {name} in its environment")
+    for pid, name in readable_key_variables(wanted):
+        raise _refusal(f"process {pid} ({_command_name(pid)}) of this user holds {name} in its environment")
 
 
-def held(environ: Mapping[str, str], wanted: frozenset[str]) -> list[str]:
+def key_variables(environ: Mapping[str, str], wanted: frozenset[str]) -> list[str]:
     """Return the names of variables that seem to hold a key."""
     return sorted(
         name
         for name, value in environ.items()
-        if len(value) >= _SHORTEST and not value.startswith("beam-") and (name in wanted or _KEY.search(name))
+        if len(value) >= _MIN_KEY_LENGTH
+        and not value.startswith("beam-")
+        and (name in wanted or _KEY_NAME.search(name))
     )
 
 
-def readable(wanted: frozenset[str]) -> list[tuple[int, str]]:
+def readable_key_variables(wanted: frozenset[str]) -> list[tuple[int, str]]:
     """Return (pid, name) for each variable in `wanted` that a process has in its environment, if this user may read it.
 
     Short values and beam's dummy keys do not count.
@@ -74,14 +76,14 @@ def readable(wanted: frozenset[str]) -> list[tuple[int, str]]:
     for pid in table.pids():
         for pair in table.environment_of(pid):
             name, _, value = os.fsdecode(pair).partition("=")
-            if name in wanted and len(value) >= _SHORTEST and not value.startswith("beam-"):
+            if name in wanted and len(value) >= _MIN_KEY_LENGTH and not value.startswith("beam-"):
                 found.append((pid, name))
     return found
 
 
-def _command(pid: int) -> str:
+def _command_name(pid: int) -> str:
     try:
-        return table.read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
+        return table.read_file(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
     except OSError:
         return "?"
 

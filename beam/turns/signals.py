@@ -14,12 +14,12 @@ from weakref import WeakKeyDictionary
 
 from beam.turns.stop import Stop
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Callback = Callable[[signal.Signals], None]
 
 
-class _Listener:
+class _SignalListener:
     """Passes signals to callbacks in the event loop.
 
     asyncio's own signal handlers lose a signal that comes after the loop's last pass and before the handler's removal.
@@ -30,19 +30,19 @@ class _Listener:
         self.callbacks: list[Callback] = []
         self._loop = loop
         self._pending: deque[signal.Signals] = deque()
-        self._handlers: dict[signal.Signals, Any] = {}  # the handlers before; None is one in C
+        self._handlers: dict[signal.Signals, Any] = {}  # the former handlers; None: not set in Python
 
     def start(self) -> None:
-        """Handle the signals from now on, but those that are ignored."""
+        """Handle the signals from now on, except those that are ignored."""
         if threading.current_thread() is not threading.main_thread():
             return
-        for number in STOPPING:
+        for number in STOP_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._handlers[number] = signal.signal(number, self._on_signal)
                 signal.siginterrupt(number, False)
 
     def stop(self) -> None:
-        """Give the signals their former handlers back."""
+        """Restore the former handlers of the signals."""
         for number, handler in self._handlers.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
@@ -58,11 +58,11 @@ class _Listener:
         self._loop.call_soon_threadsafe(self.deliver)
 
 
-_listeners: WeakKeyDictionary[asyncio.AbstractEventLoop, _Listener] = WeakKeyDictionary()
+_listeners: WeakKeyDictionary[asyncio.AbstractEventLoop, _SignalListener] = WeakKeyDictionary()
 
 
 @contextlib.contextmanager
-def stopping(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
+def stop_on_signals(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
     """Ask the turn to stop at SIGINT, SIGTERM and SIGHUP, inside the context. A second signal stops it immediately.
 
     Yields a list, to which each signal that comes is added, also a signal that comes while the context ends. If several
@@ -74,9 +74,9 @@ def stopping(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
 
     def on_signal(number: signal.Signals) -> None:
         came.append(number)
-        stop.ask("interrupted", by=by)
+        stop.request("interrupted", by=by)
 
-    listener = _listeners.setdefault(loop, _Listener(loop))
+    listener = _listeners.setdefault(loop, _SignalListener(loop))
     listener.callbacks.append(on_signal)
     if len(listener.callbacks) == 1:
         listener.start()

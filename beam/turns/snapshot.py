@@ -20,11 +20,11 @@ from beam.root.git_place import GitPlace, git_place
 from beam.worktree import git
 from beam.worktree.snapshots import Bounds, ChangedFile, Snapshots
 
-_LARGEST_INDEX = 64 << 20
-_BOUNDS = Bounds(within_s=5.0, largest_kib=64 << 10)  # nobody asked for it, so it must be small
+_MAX_INDEX_BYTES = 64 << 20
+_BOUNDS = Bounds(within_s=5.0, largest_kib=64 << 10)  # nobody asked for the snapshot, so it must cost little
 
 
-class Changes(Struct, frozen=True, kw_only=True):
+class SnapshotChanges(Struct, frozen=True, kw_only=True):
     """How two snapshots differ. `patch` is a unified diff, as bytes: a file may have any encoding."""
 
     files: tuple[ChangedFile, ...]
@@ -53,9 +53,9 @@ class WorkTree:
 
     async def take(self, agent: str) -> str:
         """Take a snapshot of the work tree, and return the id of its git tree. Raises GitError, DiskError."""
-        return await git.run(self._snapshots.tree(await self._index(agent)))
+        return await git.run(self._snapshots.write_tree(await self._index(agent)))
 
-    async def take_without_index(self, agent: str) -> str:
+    async def take_with_copied_index(self, agent: str) -> str:
         """Take a snapshot as `take` does, but with a copy of the agent's index, because a running turn may use the
         index.
 
@@ -65,26 +65,26 @@ class WorkTree:
         beside = own.with_name(f"{own.name}.{os.getpid()}.tmp")
         try:
             if own.exists():
-                files.replace(beside, files.read(own, _LARGEST_INDEX))
-            return await git.run(self._snapshots.tree(beside))
+                files.replace(beside, files.read(own, _MAX_INDEX_BYTES))
+            return await git.run(self._snapshots.write_tree(beside))
         finally:
             self._snapshots.remove(beside)
 
-    async def compare(self, before: str, after: str) -> Changes:
+    async def compare(self, before: str, after: str) -> SnapshotChanges:
         """Return how two snapshots differ. Raises GitError, also if one of them is gone."""
-        changed = await git.run(self._snapshots.changed(before, after))
-        return Changes(files=changed, patch=await git.run(self._snapshots.patch(before, after, "--no-renames")))
+        changed = await git.run(self._snapshots.changed_files(before, after))
+        return SnapshotChanges(files=changed, patch=await git.run(self._snapshots.patch(before, after, "--no-renames")))
 
     async def _index(self, agent: str) -> Path:
         """Return the path of the agent's index. If there is none, make it from the repository's index."""
-        self._snapshots.make()
+        self._snapshots.make_directory()
         index = self._store / f"index-{agent}"
         if not index.exists():
-            await git.run(self._snapshots.begin(index))
+            await git.run(self._snapshots.copy_index(index))
         return index
 
 
-async def recorded(
+async def snapshot_event(
     store: Path, folder: Path, environ: Mapping[str, str], agent: str, *, beside: bool
 ) -> WorkTreeRecorded:
     """Take a snapshot of the work tree that contains the folder, and return the event that reports it.
@@ -95,6 +95,6 @@ async def recorded(
     try:
         tree = WorkTree.of(store, folder, environ)
         name = tree.folder
-        return WorkTreeRecorded(folder=name, tree=await (tree.take_without_index if beside else tree.take)(agent))
+        return WorkTreeRecorded(folder=name, tree=await (tree.take_with_copied_index if beside else tree.take)(agent))
     except BeamError as error:
         return WorkTreeRecorded(folder=escape_surrogates(name), reason=str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-Reason = Literal["timeout", "idle", "cancelled", "interrupted", "retries", "broken", "budget", "unmatched"]
+StopReason = Literal["timeout", "idle", "cancelled", "interrupted", "retries", "broken", "budget", "unmatched"]
 
 
 class Stop:
@@ -13,14 +13,14 @@ class Stop:
     means "immediately"."""
 
     def __init__(self) -> None:
-        self.reason: Reason | None = None
+        self.reason: StopReason | None = None
         self.by: str | None = None
-        self.why = ""  # of a budget that is used up, or a model call that was not recorded
+        self.why = ""  # which budget is used up, or which model call was not recorded
         self.hard = False
         self._wake = asyncio.Event()
 
-    def ask(self, reason: Reason, *, by: str | None = None, why: str = "") -> None:
-        """End the turn politely. A later call with the reason `interrupted` or `cancelled` ends it immediately."""
+    def request(self, reason: StopReason, *, by: str | None = None, why: str = "") -> None:
+        """Ask the turn to end. A later call with the reason `interrupted` or `cancelled` ends it immediately."""
         if self.reason is None:
             self.reason, self.by, self.why = reason, by, why
         elif reason in ("interrupted", "cancelled"):

@@ -24,7 +24,7 @@ def with_tokens(verdict: Verdict, adapter: str, environ: Mapping[str, str], *, s
     files."""
     if verdict.session_id is None or not is_answer(verdict.status) or verdict.usage.input_tokens is not None:
         return verdict
-    calls = _calls(adapter, verdict.session_id, environ, since_ms=since_ns // 1_000_000)
+    calls = _model_calls(adapter, verdict.session_id, environ, since_ms=since_ns // 1_000_000)
     known = [call for call in calls if call is not None]
     if not known or len(known) < len(calls) or len({call.prompt for call in known}) > 1:
         return verdict
@@ -37,7 +37,7 @@ def with_tokens(verdict: Verdict, adapter: str, environ: Mapping[str, str], *, s
     return structs.replace(verdict, usage=usage, cost_usd=cost if verdict.cost_usd is None else verdict.cost_usd)
 
 
-def _calls(adapter: str, session_id: str, environ: Mapping[str, str], *, since_ms: int) -> list[ModelCall | None]:
+def _model_calls(adapter: str, session_id: str, environ: Mapping[str, str], *, since_ms: int) -> list[ModelCall | None]:
     """Return the model calls of the session since `since_ms`; None for each call without figures."""
     if adapter not in registry.WITH_SESSIONS:
         return []

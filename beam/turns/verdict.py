@@ -14,24 +14,24 @@ from beam.model import events
 from beam.turns import confine
 from beam.turns import exec as exec_face
 from beam.turns.adapter_turn import turn_of
-from beam.turns.confine import Confined
+from beam.turns.confine import TurnConfinement
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.installed import host_of
 from beam.turns.keeper import ProcessKeeper
-from beam.turns.outcome import refusal
+from beam.turns.outcome import refusal_verdict
 from beam.turns.replay import replay_turn
 from beam.turns.request import TurnRequest, env_for_kept_process
 
 if TYPE_CHECKING:
-    from beam.turns.model_proxy import Proxied
+    from beam.turns.model_proxy import ProxiedTurn
 
 F = TypeVar("F")
 
-_NAMED = 5  # files that a notice names
+_MAX_NAMED_FILES = 5  # files that a notice names
 
 
-async def verdict_on(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
+async def run_for_verdict(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
     """Run the turn on this face and return the verdict on it. A turn that can't begin gets a verdict, too.
 
     Raises DiskError and ShortageError.
@@ -42,17 +42,19 @@ async def verdict_on(order: TurnRequest, face: Face, services: TurnServices, han
         if order.untrusted is not None:
             raise UntrustedError(order.untrusted, f"look at it, then: beam trust {order.base}")
         if order.left_out:
-            names = ", ".join(order.left_out[:_NAMED]) + (", …" if len(order.left_out) > _NAMED else "")
+            names = ", ".join(order.left_out[:_MAX_NAMED_FILES]) + (
+                ", …" if len(order.left_out) > _MAX_NAMED_FILES else ""
+            )
             text = f"{order.adapter_name} runs without {names}, which nobody trusted: beam trust"
             services.record(events.Notice(code="left_out", text=text))
         capabilities = order.adapter.card.faces[face]
         if _needs_proxy(order, capabilities):
-            return await _proxied_verdict(order, face, services, handle)
-        return await _verdict_of(order, face, services, handle)
+            return await _run_through_proxy(order, face, services, handle)
+        return await _run_on_face(order, face, services, handle)
     except (DiskError, ShortageError):
         raise
     except BeamError as error:
-        return refusal(error)
+        return refusal_verdict(error)
 
 
 def _needs_proxy(order: TurnRequest, capabilities: Capabilities) -> bool:
@@ -68,43 +70,45 @@ def _needs_proxy(order: TurnRequest, capabilities: Capabilities) -> bool:
     return router_of(order.adapter_name) is not None
 
 
-async def _proxied_verdict(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
+async def _run_through_proxy(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
     from beam.turns import model_proxy
 
     if services.keeper is not None:
         await services.keeper.end("the next turn has a proxy of its own")
     order = msgspec.structs.replace(order, is_proxied=True)
-    async with model_proxy.running(order, handle) as proxied:
+    async with model_proxy.running_proxy(order, handle) as proxied:
 
         def poll() -> None:
-            model_proxy.write(proxied, services)
+            model_proxy.record_model_calls(proxied, services)
             services.poll()
 
         within = msgspec.structs.replace(services, keeper=None, poll=poll)
-        verdict = await _verdict_of(proxied.order, face, within, handle, proxied)
-    model_proxy.write(proxied, services)
-    return model_proxy.judged(verdict, proxied)
+        verdict = await _run_on_face(proxied.order, face, within, handle, proxied)
+    model_proxy.record_model_calls(proxied, services)
+    return model_proxy.with_proxy_findings(verdict, proxied)
 
 
-async def _verdict_of(
-    order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle, proxied: Proxied | None = None
+async def _run_on_face(
+    order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle, proxied: ProxiedTurn | None = None
 ) -> Verdict:
     turn = turn_of(order, face, str(order.scratch))
     host = host_of(order)
-    confined = await confine.confined(order.adapter.card, face, turn, order.own, version=order.landlock)
-    if (confinement_notice := confine.notice(confined, turn)) is not None:
+    confined = await confine.turn_confinement(order.adapter.card, face, turn, order.own, version=order.landlock)
+    if (confinement_notice := confine.confinement_notice(confined, turn)) is not None:
         services.record(confinement_notice)
     if order.snapshots is not None and turn.access != "read":
-        from beam.turns.snapshot import recorded
+        from beam.turns.snapshot import snapshot_event
 
         once = order.message.options.once
-        services.record(await recorded(order.snapshots, Path(turn.cwd), order.environ, turn.agent, beside=once))
+        services.record(await snapshot_event(order.snapshots, Path(turn.cwd), order.environ, turn.agent, beside=once))
     if face == "terminal" and isinstance(order.adapter, HasTerminal):
         from beam.turns import terminal as terminal_face
 
         history = order.adapter.transcripts if isinstance(order.adapter, HasHistory) else None
         input = _input_of(order, turn, host, confined, services.keeper)
-        return await terminal_face.run_turn(_routed(order.adapter.terminal, proxied), history, input, services, handle)
+        return await terminal_face.run_turn(
+            _face_through_proxy(order.adapter.terminal, proxied), history, input, services, handle
+        )
     if face == "dialogue":
         from beam.agents.link import HasDialogue
         from beam.turns import dialogue as dialogue_face
@@ -116,17 +120,19 @@ async def _verdict_of(
                 turn = with_contents(turn, follow=not order.from_agent)
             input = _input_of(order, turn, host, confined, services.keeper)
             began_ns = services.clock.now_ns()
-            verdict = await dialogue_face.run_turn(_routed(order.adapter.dialogue, proxied), input, services, handle)
-            return _counted(order, verdict, services, began_ns)
+            verdict = await dialogue_face.run_turn(
+                _face_through_proxy(order.adapter.dialogue, proxied), input, services, handle
+            )
+            return _with_counted_tokens(order, verdict, services, began_ns)
     if services.keeper is not None:
         await services.keeper.end(f"the next turn runs on the {face} face")
     if order.adapter.exec is None or face != "exec":
         raise UnsupportedError(f"{order.adapter_name} agents run no turns; a person or a script answers them")
     input = _input_of(order, turn, host, confined, None)
-    return await exec_face.run_turn(_routed(order.adapter.exec, proxied), input, services, handle)
+    return await exec_face.run_turn(_face_through_proxy(order.adapter.exec, proxied), input, services, handle)
 
 
-def _counted(order: TurnRequest, verdict: Verdict, services: TurnServices, began_ns: int) -> Verdict:
+def _with_counted_tokens(order: TurnRequest, verdict: Verdict, services: TurnServices, began_ns: int) -> Verdict:
     """Return the verdict with the tokens that the CLI reports only in its own files, if it ran on this machine."""
     if order.settings.runner or not order.adapter.card.figures_in_files:
         return verdict
@@ -139,17 +145,17 @@ def _counted(order: TurnRequest, verdict: Verdict, services: TurnServices, began
     return counted
 
 
-def _routed(face: F, proxied: Proxied | None) -> F:
+def _face_through_proxy(face: F, proxied: ProxiedTurn | None) -> F:
     """Return the adapter's face; with a proxy, a face whose launches go through it."""
     if proxied is None:
         return face
-    from beam.turns.model_proxy import Rerouted
+    from beam.turns.model_proxy import ReroutedFace
 
-    return cast(F, Rerouted(face, proxied.route))
+    return cast(F, ReroutedFace(face, proxied.route))
 
 
 def _input_of(
-    order: TurnRequest, turn: Turn, host: Host, confined: Confined, keeper: ProcessKeeper | None
+    order: TurnRequest, turn: Turn, host: Host, confined: TurnConfinement, keeper: ProcessKeeper | None
 ) -> TurnInput:
     """Return the input for the turn's face; `keeper` is None if processes end with their turns."""
     keep = order.limits.keep if order.settings.keep is None else order.settings.keep

@@ -1,8 +1,8 @@
 """Builds calls of git: the program, its configuration and its environment. Runs none of them.
 
-A call from `apart` runs in a git directory that belongs to beam; git configuration of the person or of a folder has no
-effect there. A call from `inside` runs in the folder's own repository, with the person's configuration. Code that needs
-several calls is a generator that yields them; `beam.worktree.git` runs the generator.
+A call from `call_in_private_repository` runs in a git directory that belongs to beam; git configuration of the person
+or of a folder has no effect there. A call from `call_in_folder` runs in the folder's own repository, with the person's
+configuration. Code that needs several calls is a generator that yields them; `beam.worktree.git` runs the generator.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from beam.base.errors import BeamError, ExitCode
 from beam.process.environment import absolute_folders
 
 R = TypeVar("R")
-USAGE = 129  # git's exit code for an option that it does not know
-# A repository may name a program that git runs to fetch what is missing: nothing is fetched (the second is git 2.45's).
+USAGE_EXIT_CODE = 129  # git's exit code for an option that it does not know
+# A repository may name a program that git runs to fetch missing objects. These variables prevent that (the second one
+# needs git 2.45).
 NO_FETCH = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 _CONFIG_ALWAYS = {
     "core.fsmonitor": "false",
@@ -32,7 +33,7 @@ _CONFIG_ALWAYS = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
-_CONFIG_APART = _CONFIG_ALWAYS | {
+_CONFIG_PRIVATE = _CONFIG_ALWAYS | {
     "core.attributesFile": os.devnull,
     "core.excludesFile": os.devnull,
     "core.looseCompression": "1",
@@ -51,7 +52,7 @@ class GitError(BeamError):
     code: int | None = None
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class GitCall(Struct, frozen=True, kw_only=True):
     """One call of git. `word` is the git command, for messages. `within_s` is the time limit in seconds. `largest_kib`
     limits the size of each file that git writes (0: no limit). `asks`: exit code 1 is the answer "no" and never counts
     as a full disk; for any other exit code, the disk counts as full only if git's error output says so."""
@@ -66,17 +67,17 @@ class Call(Struct, frozen=True, kw_only=True):
     asks: bool = False
 
 
-Calls = Generator[Call, bytes, R]
+GitCalls = Generator[GitCall, bytes, R]
 
 
-class Git(Protocol):
+class GitCallBuilder(Protocol):
     """A function that builds a call of git with the arguments `words`. The function determines the folder, the index
     and the time limit."""
 
-    def __call__(self, *words: str, stdin: bytes | None = None) -> Call: ...
+    def __call__(self, *words: str, stdin: bytes | None = None) -> GitCall: ...
 
 
-class Apart(Struct, frozen=True, kw_only=True):
+class PrivateRepository(Struct, frozen=True, kw_only=True):
     """A git directory that belongs to beam, and the work tree whose content it stores. `objects` is the object
     directory of the work tree's own repository; git reads existing objects from there."""
 
@@ -86,15 +87,15 @@ class Apart(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
 
 
-def apart(
-    place: Apart,
+def call_in_private_repository(
+    place: PrivateRepository,
     *words: str,
     cwd: Path,
     within_s: float,
     index: Path | None = None,
     stdin: bytes | None = None,
     largest_kib: int = 0,
-) -> Call:
+) -> GitCall:
     """Return a call of git in the git directory of `place`, without the person's and the folder's git configuration.
     Raises GitError if git is not installed."""
     escaped = str(place.objects).replace("\\", "\\\\").replace('"', '\\"')
@@ -113,8 +114,8 @@ def apart(
     }
     if index is not None:
         env["GIT_INDEX_FILE"] = str(index)
-    return Call(
-        argv=(_program(env), *_options(_CONFIG_APART), *words),
+    return GitCall(
+        argv=(_program(env), *_options(_CONFIG_PRIVATE), *words),
         word=words[0],
         cwd=cwd,
         env=env,
@@ -124,14 +125,14 @@ def apart(
     )
 
 
-def inside(
+def call_in_folder(
     folder: Path,
     environ: Mapping[str, str],
     without: Mapping[str, str],
     *words: str,
     within_s: float,
     stdin: bytes | None = None,
-) -> Call:
+) -> GitCall:
     """Return a call of git in the folder's own repository, with the person's git configuration. `without` has the
     environment variables that keep git from running programs named in the repository's configuration. Raises GitError
     if git is not installed."""
@@ -140,7 +141,7 @@ def inside(
     env["PATH"] = absolute_folders(environ.get("PATH", os.defpath))
     env |= {**NO_FETCH, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **without}
     argv = (_program(env), *_options(_CONFIG_INSIDE), *words)
-    return Call(argv=argv, word=words[0], cwd=folder, env=env, stdin=stdin, within_s=within_s)
+    return GitCall(argv=argv, word=words[0], cwd=folder, env=env, stdin=stdin, within_s=within_s)
 
 
 def _program(env: Mapping[str, str]) -> str:

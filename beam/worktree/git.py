@@ -12,14 +12,14 @@ import signal
 from typing import TypeVar
 
 from beam.base.errors import DiskError
-from beam.worktree.calls import Call, Calls, GitError
+from beam.worktree.calls import GitCall, GitCalls, GitError
 
 R = TypeVar("R")
-_FULL = (b"No space left on device", b"Disk quota exceeded")
-_NO = 1  # git's exit code for "no", as of `git diff --quiet`
+_DISK_FULL_MESSAGES = (b"No space left on device", b"Disk quota exceeded")
+_EXIT_CODE_NO = 1  # git's exit code for "no", as of `git diff --quiet`
 
 
-async def run(calls: Calls[R]) -> R:
+async def run(calls: GitCalls[R]) -> R:
     """Run all calls that the generator yields, in an event loop, and return the result of the generator."""
     try:
         call = next(calls)
@@ -35,13 +35,13 @@ async def run(calls: Calls[R]) -> R:
         return result
 
 
-def run_blocking(calls: Calls[R]) -> R:
+def run_blocking(calls: GitCalls[R]) -> R:
     """Run all calls that the generator yields, without an event loop, and return the result of the generator."""
     try:
         call = next(calls)
         while True:
             try:
-                printed = called_blocking(call)
+                printed = run_one_blocking(call)
             except GitError as error:
                 call = calls.throw(error)
             else:
@@ -51,7 +51,7 @@ def run_blocking(calls: Calls[R]) -> R:
         return result
 
 
-async def _run_one(call: Call) -> bytes:
+async def _run_one(call: GitCall) -> bytes:
     import asyncio
 
     process = await asyncio.create_subprocess_exec(
@@ -74,7 +74,7 @@ async def _run_one(call: Call) -> bytes:
     return _checked_output(call, process.returncode or 0, out, err)
 
 
-def called_blocking(call: Call) -> bytes:
+def run_one_blocking(call: GitCall) -> bytes:
     """Run one call without an event loop and return its standard output. Raises GitError, DiskError."""
     import subprocess
 
@@ -97,7 +97,7 @@ def called_blocking(call: Call) -> bytes:
     return _checked_output(call, process.returncode, out, err)
 
 
-def _command(call: Call) -> tuple[str, ...]:
+def _command(call: GitCall) -> tuple[str, ...]:
     if not call.largest_kib:
         return call.argv
     return "/bin/sh", "-c", f'ulimit -f {call.largest_kib * 2}; exec "$@"', "sh", *call.argv  # in blocks of 512 bytes
@@ -109,16 +109,16 @@ def _kill(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _timeout_error(call: Call) -> GitError:
+def _timeout_error(call: GitCall) -> GitError:
     return GitError(f"git {call.word} took longer than {call.within_s:g} s")
 
 
-def _checked_output(call: Call, code: int, out: bytes, err: bytes) -> bytes:
+def _checked_output(call: GitCall, code: int, out: bytes, err: bytes) -> bytes:
     if not code:
         return out
     last = (err.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {code}"])[0][:300]
-    is_answer = call.asks and code == _NO
-    if not is_answer and (any(sign in err for sign in _FULL) or (not call.asks and _is_full(call))):
+    is_answer = call.asks and code == _EXIT_CODE_NO
+    if not is_answer and (any(sign in err for sign in _DISK_FULL_MESSAGES) or (not call.asks and _is_full(call))):
         what = f"git {call.word} could not write: the disk is full, or a quota is used up ({last})"
         raise DiskError(what, "free some space, then run it again", subject=str(call.cwd))
     error = GitError(f"git {call.word}: {last}")
@@ -126,7 +126,7 @@ def _checked_output(call: Call, code: int, out: bytes, err: bytes) -> bytes:
     raise error
 
 
-def _is_full(call: Call) -> bool:
+def _is_full(call: GitCall) -> bool:
     """Return whether the disk that git writes to is full. This check is needed because git's error output does not
     always say so."""
     with contextlib.suppress(OSError):

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from beam.worktree.calls import Calls, Git, GitError
+from beam.worktree.calls import GitCallBuilder, GitCalls, GitError
 
 _GITLINK = b"160000 "  # how `ls-files -s` begins the entry of a repository in the work tree
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
-class PassedOver(Struct, frozen=True, kw_only=True):
+class UncheckedFiles(Struct, frozen=True, kw_only=True):
     """The paths of files that git does not check for changes. `assumed` are the files marked `assume-unchanged`. Files
     marked `skip-worktree` are in `skipped` if they exist, and in `absent` if they do not exist, as in a sparse
     checkout."""
@@ -24,14 +24,14 @@ class PassedOver(Struct, frozen=True, kw_only=True):
     skipped: frozenset[bytes]
     absent: frozenset[bytes]
 
-    def unmark(self) -> list[tuple[tuple[str, ...], bytes]]:
+    def unmark_arguments(self) -> list[tuple[tuple[str, ...], bytes]]:
         """Return the arguments and the standard input of each `git update-index` call that removes the marks from the
         files in `assumed` and `skipped`."""
         marks = (("--no-assume-unchanged", self.assumed), ("--no-skip-worktree", self.skipped))
         return [((mark, "-z", "--stdin"), b"\0".join(sorted(paths))) for mark, paths in marks if paths]
 
 
-def passed_over(listing: bytes, folder: Path) -> PassedOver:
+def unchecked_files(listing: bytes, folder: Path) -> UncheckedFiles:
     """Return the marked files, from the output of `git ls-files -v -z` in that folder.
 
     Anybody who can write the index can mark a file. No diff shows a change of a marked file.
@@ -40,7 +40,7 @@ def passed_over(listing: bytes, folder: Path) -> PassedOver:
     skipped = frozenset(path for tag, path in entries if tag in b"Ss")
     absent = frozenset(path for path in skipped if not os.path.lexists(folder / os.fsdecode(path)))
     assumed = frozenset(path for tag, path in entries if tag.islower())
-    return PassedOver(assumed=assumed, skipped=skipped - absent, absent=absent)
+    return UncheckedFiles(assumed=assumed, skipped=skipped - absent, absent=absent)
 
 
 def repositories_in(listing: bytes) -> dict[bytes, bytes]:
@@ -53,14 +53,14 @@ def repositories_in(listing: bytes) -> dict[bytes, bytes]:
     return {path: head.split(b" ")[1] for head, _, path in entries}
 
 
-def watch_every_file(git: Git, folder: Path) -> Calls[None]:
+def unmark_files(git: GitCallBuilder, folder: Path) -> GitCalls[None]:
     """Remove the marks in the index that keep git from checking existing files for changes."""
-    marks = passed_over((yield git("ls-files", "-v", "-z")), folder)
-    for words, paths in marks.unmark():
+    marks = unchecked_files((yield git("ls-files", "-v", "-z")), folder)
+    for words, paths in marks.unmark_arguments():
         yield git("update-index", *words, stdin=paths)
 
 
-def forget_repositories(git: Git) -> Calls[dict[bytes, bytes]]:
+def forget_repositories(git: GitCallBuilder) -> GitCalls[dict[bytes, bytes]]:
     """Remove nested repositories from the index, so that git does not run in them. Return the commit of each, by its
     path."""
     found = repositories_in((yield git("ls-files", "-s", "-z")))
@@ -69,13 +69,13 @@ def forget_repositories(git: Git) -> Calls[dict[bytes, bytes]]:
     return found
 
 
-def add(git: Git, left_out: Sequence[str] = ()) -> Calls[dict[bytes, bytes]]:
+def add_files(git: GitCallBuilder, left_out: Sequence[str] = ()) -> GitCalls[dict[bytes, bytes]]:
     """Add the files of the current folder to the index, except those that the pathspecs in `left_out` exclude. Return
     the commit of each nested repository that was in the index before, by its path."""
     before = yield from forget_repositories(git)
     try:
         yield git("add", "--all", "--", ".", *left_out)
-    except GitError:  # as where a repository without a commit is in the folder
+    except GitError:  # for example, because a repository without a commit is in the folder
         found = (yield git("ls-files", "--others", "-z")).split(b"\0")
         inside = [b":(exclude,literal)" + path for path in found if path.endswith(b"/")]
         paths = [b".", *map(os.fsencode, left_out), *inside]
@@ -83,7 +83,7 @@ def add(git: Git, left_out: Sequence[str] = ()) -> Calls[dict[bytes, bytes]]:
     return before
 
 
-def succeeds(git: Git, *words: str) -> Calls[bool]:
+def succeeds(git: GitCallBuilder, *words: str) -> GitCalls[bool]:
     """Return whether git ends with exit code 0. Exit code 1 means "no", even if the disk is full. Raises GitError if
     git did not run to its end."""
     try:

@@ -14,7 +14,7 @@ from beam.base.errors import UsageError
 from beam.root.user_dirs import user_home
 from beam.trust import git_config, ledger
 from beam.worktree import git
-from beam.worktree.calls import Call, Calls, GitError, inside
+from beam.worktree.calls import GitCall, GitCalls, GitError, call_in_folder
 from beam.worktree.index import succeeds
 
 R = TypeVar("R")
@@ -33,13 +33,13 @@ class Repository:
         self.environ = environ
         self._initial_programs = frozenset((each.name, each.digest) for each in self._find_programs().found)
 
-    def call(self, *words: str, stdin: bytes | None = None) -> Call:
+    def call(self, *words: str, stdin: bytes | None = None) -> GitCall:
         """Return a call of git in the folder. For a git command that may run programs, first check which programs are
         configured now, and disable them unless they may run."""
-        without = {} if words[0] in _SAFE_COMMANDS else self._without_programs()
-        return inside(self.folder, self.environ, without, *words, within_s=_TIME_S, stdin=stdin)
+        without = {} if words[0] in _SAFE_COMMANDS else self._disabling_variables()
+        return call_in_folder(self.folder, self.environ, without, *words, within_s=_TIME_S, stdin=stdin)
 
-    def run(self, calls: Calls[R]) -> R:
+    def run(self, calls: GitCalls[R]) -> R:
         """Run all calls that the generator yields and return the result of the generator. Raises UsageError if a call
         of git fails."""
         try:
@@ -50,24 +50,24 @@ class Repository:
 
     def output(self, *words: str, stdin: bytes | None = None) -> str:
         """Return the standard output of git as text, without newlines at its end. Raises UsageError if git fails."""
-        return self.run(self._printed(*words, stdin=stdin)).decode("utf-8", "replace").rstrip("\n")
+        return self.run(self._call_output(*words, stdin=stdin)).decode("utf-8", "replace").rstrip("\n")
 
     def succeeds(self, *words: str) -> bool:
         """Return whether git ends with exit code 0. Raises UsageError if git is not installed or did not run to its
         end."""
         return self.run(succeeds(self.call, *words))
 
-    def _printed(self, *words: str, stdin: bytes | None) -> Calls[bytes]:
+    def _call_output(self, *words: str, stdin: bytes | None) -> GitCalls[bytes]:
         return (yield self.call(*words, stdin=stdin))
 
-    def _find_programs(self) -> git_config.Git:
+    def _find_programs(self) -> git_config.GitFindings:
         return git_config.findings_of_git(self.project, self.folder, access="read", home=user_home(self.environ))
 
-    def _without_programs(self) -> dict[str, str]:
+    def _disabling_variables(self) -> dict[str, str]:
         """Return the environment variables that keep git from running programs named in the repository's configuration.
         Return an empty dict if the folder is trusted and no such program was added since this object was created."""
         now = self._find_programs()
         is_as_before = {(each.name, each.digest) for each in now.found} <= self._initial_programs
         if is_as_before and ledger.standing_of(self.project, now.found, self.environ).trusted:
             return {}
-        return git_config.variables(now.off, self.environ)
+        return git_config.override_variables(now.off, self.environ)

@@ -17,11 +17,18 @@ from beam.base.errors import BeamError
 from beam.base.surrogates import escape_surrogates
 from beam.root.git_place import GitPlace, git_directory
 from beam.worktree import index as indexes
-from beam.worktree.calls import Apart, Call, Calls, Git, GitError, apart
+from beam.worktree.calls import (
+    GitCall,
+    GitCallBuilder,
+    GitCalls,
+    GitError,
+    PrivateRepository,
+    call_in_private_repository,
+)
 
-_LARGEST_INDEX = 64 << 20
+_MAX_INDEX_BYTES = 64 << 20
 _COMPARE_S = 60.0
-_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color")
+_DIFF_ARGUMENTS = ("diff", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
@@ -61,16 +68,16 @@ class Snapshots:
         self.directory = directory
         self.work_tree = Path(place.work_tree)
         self._folder = folder or self.work_tree
-        self._apart = Apart(
+        self._apart = PrivateRepository(
             directory=directory,
             work_tree=self.work_tree,
             objects=Path(place.repository) / "objects",
             environ=environ,
         )
         self._bounds = bounds
-        self._diff = (*_DIFF, f"--ignore-submodules={'none' if has_repositories else 'all'}")
+        self._diff = (*_DIFF_ARGUMENTS, f"--ignore-submodules={'none' if has_repositories else 'all'}")
 
-    def make(self, ignored: bytes | None = None) -> None:
+    def make_directory(self, ignored: bytes | None = None) -> None:
         """Make the git directory, unless it exists. git ignores files that match the patterns in `ignored` (one a line)
         or in any `.gitignore`."""
         if (self.directory / "HEAD").exists():
@@ -83,7 +90,7 @@ class Snapshots:
         files.replace(self.directory / "config", b"[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
         files.replace(self.directory / "HEAD", b"ref: refs/heads/none\n")
 
-    def begin(self, index: Path) -> Calls[None]:
+    def copy_index(self, index: Path) -> GitCalls[None]:
         """Make the index as a copy of the index of the work tree's own repository, if that can be read. The copy has
         the files' times, so that git need not read every file again.
 
@@ -93,24 +100,24 @@ class Snapshots:
         if directory is None:
             return
         try:
-            files.replace(index, files.read(directory / "index", _LARGEST_INDEX))
+            files.replace(index, files.read(directory / "index", _MAX_INDEX_BYTES))
         except (OSError, BeamError):
             return
         try:
-            yield from indexes.watch_every_file(self._git(index), self._folder)
-        except GitError:  # one of another kind
+            yield from indexes.unmark_files(self._git(index), self._folder)
+        except GitError:  # git can't use this index
             index.unlink(missing_ok=True)
 
-    def tree(self, index: Path, left_out: Sequence[str] = ()) -> Calls[str]:
+    def write_tree(self, index: Path, left_out: Sequence[str] = ()) -> GitCalls[str]:
         """Make a snapshot of the folder's current content by means of this index, and return the object id of its git
         tree. The pathspecs in `left_out` exclude files."""
         git = self._git(index)
         index.with_name(f"{index.name}.lock").unlink(missing_ok=True)  # a killed git left it
         try:
-            yield from indexes.add(git, left_out)
-        except GitError:  # an index of another kind
+            yield from indexes.add_files(git, left_out)
+        except GitError:  # git can't use this index
             self.remove(index)
-            yield from indexes.add(git, left_out)
+            yield from indexes.add_files(git, left_out)
         return (yield git("write-tree")).decode().strip()
 
     @staticmethod
@@ -119,26 +126,26 @@ class Snapshots:
         for left in (index, index.with_name(f"{index.name}.lock")):
             left.unlink(missing_ok=True)
 
-    def changed(self, before: str, after: str, *how: str) -> Calls[tuple[ChangedFile, ...]]:
+    def changed_files(self, before: str, after: str, *how: str) -> GitCalls[tuple[ChangedFile, ...]]:
         """Return the files that differ between two snapshots. `how` has further arguments of `git diff`."""
         numbers = yield self._call(
             *self._diff, "--no-renames", "--numstat", "-z", *how, before, after, within_s=_COMPARE_S
         )
-        return tuple(map(_changed, numbers.rstrip(b"\0").split(b"\0"))) if numbers else ()
+        return tuple(map(_changed_file, numbers.rstrip(b"\0").split(b"\0"))) if numbers else ()
 
-    def patch(self, before: str, after: str, *how: str) -> Calls[bytes]:
+    def patch(self, before: str, after: str, *how: str) -> GitCalls[bytes]:
         """Return the differences between two snapshots as a patch, in bytes, because a file may have any encoding.
         `how` has further arguments of `git diff`."""
         return (yield self._call(*self._diff, "--patch", *how, before, after, within_s=_COMPARE_S))
 
-    def _git(self, index: Path) -> Git:
-        def git(*words: str, stdin: bytes | None = None) -> Call:
+    def _git(self, index: Path) -> GitCallBuilder:
+        def git(*words: str, stdin: bytes | None = None) -> GitCall:
             return self._call(*words, within_s=self._bounds.within_s, index=index, stdin=stdin)
 
         return git
 
-    def _call(self, *words: str, within_s: float, index: Path | None = None, stdin: bytes | None = None) -> Call:
-        return apart(
+    def _call(self, *words: str, within_s: float, index: Path | None = None, stdin: bytes | None = None) -> GitCall:
+        return call_in_private_repository(
             self._apart,
             *words,
             cwd=self._folder,
@@ -149,7 +156,7 @@ class Snapshots:
         )
 
 
-def _changed(line: bytes) -> ChangedFile:
+def _changed_file(line: bytes) -> ChangedFile:
     added, removed, path = line.decode("utf-8", "surrogateescape").split("\t", 2)
     return ChangedFile(path=escape_surrogates(path), added=_number(added), removed=_number(removed))
 

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import UNSET, Struct, structs
 
 from beam.agents.base import Exit, Turn, Verdict
-from beam.agents.claude.decode import Frames
+from beam.agents.claude.decode import FrameDecoder
 from beam.model import events
-from beam.process.lines import Lines
+from beam.process.lines import LineSplitter
 
 HERE = Path(__file__).parent.parent / "recordings" / "claude" / "2.1.197"
 EXPECTED = HERE / "expected"
@@ -142,7 +142,7 @@ def _turn(argv: list[str]) -> Turn:
 
 def decode(recording: Recording, chunks: list[bytes]) -> tuple[list[events.Event], Verdict]:
     """The events and the verdict of the recording, fed in these chunks."""
-    frames, lines = Frames(recording.turn), Lines(1 << 30)
+    frames, lines = FrameDecoder(recording.turn), LineSplitter(1 << 30)
     for ask_id in recording.answered:
         frames.on_decided(ask_id, "person")
     found: list[events.Event] = []

@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct
 
 from beam.agents.base import Decoder, ErrorReader, Exit, Turn, Verdict
 from beam.model import events
-from beam.process.lines import Lines
+from beam.process.lines import LineSplitter
 
 Decode = Callable[[Turn], Decoder]
 
@@ -33,7 +33,7 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
 def decode(make: Decode, recorded: Recorded, chunks: list[bytes]) -> tuple[list[events.Event], Verdict]:
     """The events and the verdict, stdout fed in these chunks, then stderr line by line where the decoder reads it."""
-    decoder, lines = make(recorded.turn), Lines(1 << 30)
+    decoder, lines = make(recorded.turn), LineSplitter(1 << 30)
     found: list[events.Event] = []
     for chunk in chunks:
         for line in lines.feed(chunk):

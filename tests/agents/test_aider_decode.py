@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.agents.aider.decode import _broken_off
+from beam.agents.aider.decode import _failure_lines
 
 LINES = st.lists(st.sampled_from(["", "text", "litellm.APIError: no", "a litellm.Timeout: x", "litellm.other: y", " "]))
 
@@ -40,12 +40,12 @@ class Watched(list[str]):
     ],
 )
 def test_what_broke_an_answer_off_stands_in_its_last_lines(answer: list[str], expected: list[str]) -> None:
-    assert _broken_off(answer) == expected
+    assert _failure_lines(answer) == expected
 
 
 def test_however_long_an_answer_is_only_its_last_lines_are_looked_at() -> None:
     answer = Watched(["litellm.APIError: x"] * 10_000)
-    assert len(_broken_off(answer)) == 5
+    assert len(_failure_lines(answer)) == 5
     assert answer.first >= len(answer) - 6
 
 
@@ -54,4 +54,4 @@ def test_however_long_an_answer_is_only_its_last_lines_are_looked_at() -> None:
 def test_it_is_the_longest_end_of_five_lines_that_begins_with_a_failure(answer: list[str]) -> None:
     whole = re.compile(r"litellm\.\w*(?:Error|Exception|Timeout): [^\n]*(?:\n[^\n]+){0,4}\n*\Z")
     found = whole.search("\n".join(answer))
-    assert "\n".join(_broken_off(answer)) == ("" if found is None else found[0].rstrip("\n"))
+    assert "\n".join(_failure_lines(answer)) == ("" if found is None else found[0].rstrip("\n"))

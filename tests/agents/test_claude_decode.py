@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, structs
 
 from beam.agents.base import Exit, Turn, Verdict
-from beam.agents.claude.decode import Frames
+from beam.agents.claude.decode import FrameDecoder
 from beam.model import events
 from beam.model.outcome import Class, Denial, Status, Usage
 from tests.agents import claude_recordings as recordings
@@ -31,7 +31,7 @@ turn = partial(turn_of, "claude")
 
 
 def decode(*lines: object, of: Turn | None = None, ended: Exit = ENDED) -> tuple[list[events.Event], Verdict]:
-    frames = Frames(of or turn())
+    frames = FrameDecoder(of or turn())
     found: list[events.Event] = []
     for line in lines:
         found += frames.line(line if isinstance(line, bytes) else json.dumps(line).encode())
@@ -400,7 +400,7 @@ def test_a_denial_that_somebody_decided_is_an_ordinary_answer() -> None:
     ask = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "c1"}
     denied = result(permission_denials=[{"tool_name": "Bash", "tool_use_id": "c1", "tool_input": {"command": "ls"}}])
     for by, status in (("ana", Status.COMPLETED), (None, Status.DENIED)):
-        frames = Frames(turn())
+        frames = FrameDecoder(turn())
         (asked,) = frames.line(json.dumps({"type": "control_request", "request_id": "r", "request": ask}).encode())
         assert isinstance(asked, events.PermissionAsked) and (asked.ask_id, asked.call_id) == ("r", "c1")
         if by:
@@ -658,12 +658,12 @@ NAMED = [
 def test_a_line_of_a_known_kind_becomes_what_it_says(line: dict[str, object], expected: list[events.Event]) -> None:
     raw = json.dumps(line)
     kept = [structs.replace(event, raw=raw) for event in expected[:1]]
-    assert list(Frames(turn()).line(raw.encode())) == [*kept, *expected[1:]]
+    assert list(FrameDecoder(turn()).line(raw.encode())) == [*kept, *expected[1:]]
 
 
 def test_a_control_response_is_control_done() -> None:
     line = {"type": "control_response", "response": {"subtype": "error", "request_id": "r", "error": "no"}}
-    (done,) = Frames(turn()).line(json.dumps(line).encode())
+    (done,) = FrameDecoder(turn()).line(json.dumps(line).encode())
     assert isinstance(done, events.ControlDone)
     assert (done.control_id, done.ok, done.message) == ("r", False, "no")
 
@@ -672,7 +672,7 @@ def test_a_control_response_is_control_done() -> None:
     "line", [b"not json", b"[1]", b'{"a":1}', b'{"type":"new"}', b'{"type":"system","subtype":"new"}', b"\xff\xfe"]
 )
 def test_what_nobody_understands_is_unknown_and_keeps_the_line(line: bytes) -> None:
-    (event,) = Frames(turn()).line(line)
+    (event,) = FrameDecoder(turn()).line(line)
     assert isinstance(event, events.Unknown)
     assert event.raw == line.decode("utf-8", "replace")
 
@@ -681,7 +681,7 @@ def test_what_nobody_understands_is_unknown_and_keeps_the_line(line: bytes) -> N
 
 
 def check(line: bytes) -> None:
-    frames = Frames(turn(schema="{}"))
+    frames = FrameDecoder(turn(schema="{}"))
     for event in frames.line(line):
         events.decode(events.encode(event))
     found, verdict = frames.end(Exit(code=0))
@@ -742,27 +742,27 @@ def test_a_value_that_few_can_hold_does_not_make_it_raise(text: str) -> None:
 
 def test_a_lone_surrogate_becomes_a_replacement_character_and_raw_keeps_the_line() -> None:
     line = b'{"type":"assistant","message":{"content":[{"type":"text","text":"a\\ud800b"}]}}'
-    (event,) = Frames(turn()).line(line)
+    (event,) = FrameDecoder(turn()).line(line)
     assert isinstance(event, events.Text)
     assert (event.text, event.raw) == ("a\ufffdb", line.decode())
 
 
 def test_invalid_utf_8_becomes_replacement_characters() -> None:
     line = b'{"type":"assistant","message":{"content":[{"type":"text","text":"a\xffb"}]}}'
-    (event,) = Frames(turn()).line(line)
+    (event,) = FrameDecoder(turn()).line(line)
     assert isinstance(event, events.Text)
     assert event.text == "a\ufffdb"
 
 
 @pytest.mark.slow
 def test_a_line_of_a_megabyte_is_one_event() -> None:
-    (event,) = Frames(turn()).line(json.dumps(said("x" * 1_000_000)).encode())
+    (event,) = FrameDecoder(turn()).line(json.dumps(said("x" * 1_000_000)).encode())
     assert isinstance(event, events.Text)
     assert len(event.text) == 1_000_000
 
 
 def test_what_a_turn_used_so_far_is_reported_whenever_a_call_of_the_api_is_over() -> None:
-    frames, told = Frames(turn()), []
+    frames, told = FrameDecoder(turn()), []
     for number, (asked, gave) in enumerate(((1000, 20), (1500, 30))):
         message = {"id": f"m{number}", "usage": {"input_tokens": asked, "cache_read_input_tokens": 5}}
         for event in (

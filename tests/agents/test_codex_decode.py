@@ -18,7 +18,7 @@ from msgspec import UNSET
 
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.codex import exec
-from beam.agents.figures import NOTHING_YET, since
+from beam.agents.figures import NOTHING_YET, usage_since
 from beam.model import events
 from beam.model.outcome import Class, Status, Total, Usage
 from tests.agents import codex_recordings as recordings
@@ -157,7 +157,9 @@ def test_tokens_that_codex_did_not_count_are_not_known() -> None:
 
 
 def test_totals_that_became_smaller_say_nothing_of_the_turn() -> None:
-    assert since(Usage(input_tokens=5, output_tokens=5, cached_tokens=0, reasoning_tokens=0), NOTHING_YET) == Usage()
+    assert (
+        usage_since(Usage(input_tokens=5, output_tokens=5, cached_tokens=0, reasoning_tokens=0), NOTHING_YET) == Usage()
+    )
 
 
 def test_a_silently_new_session_is_said_to_be_lost_and_its_id_is_the_new_one() -> None:

@@ -357,7 +357,7 @@ def test_the_example_of_the_docs_is_settings_that_launch_as_the_docs_say() -> No
     assert command.launch(first, Host()).argv == ("./helper.sh", "--json")
     second = msgspec.structs.replace(first, session_id="s1", model="big")
     assert command.launch(second, Host()).argv == ("./helper.sh", "--json", "--model", "big", "--resume", "s1")
-    for name in (type_ for type_ in events.types() if type_ in command._OWN_TYPES):
+    for name in (type_ for type_ in events.types() if type_ in command._OWN_EVENT_TYPES):
         assert f"`{name}`" in docs
 
 

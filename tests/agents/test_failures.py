@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.agents.failures import class_of, is_refusal, plain
+from beam.agents.failures import class_of, is_refusal, unwrap_api_message
 from beam.model.outcome import Class
 
 
@@ -131,4 +131,4 @@ def test_each_of_these_words_decides_alone(words: str, class_: Class) -> None:
     ],
 )
 def test_the_apis_answer_at_the_end_of_a_failure_is_its_message_alone(text: str, message: str) -> None:
-    assert plain(text) == message
+    assert unwrap_api_message(text) == message

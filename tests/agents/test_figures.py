@@ -10,7 +10,7 @@ import pytest
 
 from beam.agents import figures, registry
 from beam.agents.base import Exit, Turn, Verdict
-from beam.agents.figures import NOTHING_YET, of_turn, since, sum_by_model
+from beam.agents.figures import NOTHING_YET, of_turn, sum_by_model, usage_since
 from beam.model import events
 from beam.model.outcome import FIGURES, ModelUsage, Total, Usage
 
@@ -42,9 +42,9 @@ def total_of(bodies: list[events.Event]) -> Total:
 
 
 def test_the_difference_is_null_if_the_total_before_is_unknown_or_was_reset() -> None:
-    assert since(None, tokens(5, 5)) == Usage()
-    assert since(tokens(6, 1), tokens(5, 5)) == Usage()
-    assert since(tokens(1, 1), tokens(5, 5)) == Usage(input_tokens=4, output_tokens=4)
+    assert usage_since(None, tokens(5, 5)) == Usage()
+    assert usage_since(tokens(6, 1), tokens(5, 5)) == Usage()
+    assert usage_since(tokens(1, 1), tokens(5, 5)) == Usage(input_tokens=4, output_tokens=4)
 
 
 def test_a_resumed_session_that_the_cli_went_on_counting_gives_the_difference() -> None:
@@ -242,9 +242,9 @@ def test_each_figure_is_counted_by_its_own_name(name: str) -> None:
     five, two = Usage(**{name: 5}), Usage(**{name: 2})
     assert five.plus(two) == Usage(**{name: 7}) and five.minus(two) == Usage(**{name: 3})
     assert five.plus(Usage()) == five == Usage().plus(five)
-    assert since(two, five) == Usage(**{name: 3}) and since(NOTHING_YET, five) == five
-    assert since(five, two) == Usage() == since(NOTHING_YET, Usage(**{name: -1})), "it was counted anew"
-    whole = figures.total(five, cost_usd=1.0, models=())
+    assert usage_since(two, five) == Usage(**{name: 3}) and usage_since(NOTHING_YET, five) == five
+    assert usage_since(five, two) == Usage() == usage_since(NOTHING_YET, Usage(**{name: -1})), "it was counted anew"
+    whole = figures.make_total(five, cost_usd=1.0, models=())
     assert whole == Total(**{name: 5}, cost_usd=1.0, models=()) and not figures.is_nothing(whole)
     assert figures.usage_of(whole, calls=whole.calls) == five
     assert figures.covers(five, two) and figures.covers(two, five) is (name in ("calls", "reasoning_tokens"))
@@ -253,7 +253,7 @@ def test_each_figure_is_counted_by_its_own_name(name: str) -> None:
 def test_the_difference_from_nothing_is_the_difference_from_zeros() -> None:
     nought = Total(**{name: getattr(NOTHING_YET, name) for name in Total.__struct_fields__})
     for used in (Usage(), Usage(input_tokens=3, output_tokens=0), Usage(input_tokens=3, cached_tokens=-1), NOTHING_YET):
-        assert since(NOTHING_YET, used) == since(nought, used)
+        assert usage_since(NOTHING_YET, used) == usage_since(nought, used)
 
 
 def test_api_time_of_a_resumed_session_is_the_difference_and_null_where_nobody_knows_what_it_was() -> None:

@@ -18,7 +18,7 @@ from msgspec import UNSET
 
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.gemini import exec
-from beam.agents.gemini.decode import Frames
+from beam.agents.gemini.decode import LineDecoder
 from beam.model import events
 from beam.model.outcome import Class, Status, Usage
 from tests.agents import gemini_recordings as recordings
@@ -124,7 +124,7 @@ def test_exit_code_0_without_a_result_is_an_interrupted_turn_and_no_success() ->
 
 
 def test_the_silent_retries_are_read_from_stderr() -> None:
-    decoder = Frames(turn())
+    decoder = LineDecoder(turn())
     lines = [
         b'Attempt 2 failed with status 503. Retrying with backoff... _ApiError: {"error":{"message":"busy"}}',
         b"Attempt 3 failed. Retrying with backoff... Error: exception TypeError: fetch failed sending request",
@@ -144,7 +144,7 @@ def test_the_silent_retries_are_read_from_stderr() -> None:
 
 
 def test_a_turn_that_beam_ended_at_its_retries_failed_with_their_reason() -> None:
-    decoder = Frames(turn())
+    decoder = LineDecoder(turn())
     decoder.line(json.dumps(init()).encode())
     decoder.error_line(b"Attempt 4 failed with status 429. Retrying with backoff... Error: slow down")
     _, verdict = decoder.end(Exit(signal="SIGTERM", stopped_by="retries"))
@@ -305,7 +305,7 @@ KINDS = ["init", "message", "tool_use", "tool_result", "error", "result"]
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(KINDS), st.dictionaries(st.text(), JSON), JSON, st.binary())
 def test_no_line_whatever_it_holds_breaks_the_decoder(kind: str, fields: dict[str, Any], any: Any, err: bytes) -> None:
-    decoder = Frames(turn(session_id=ID))
+    decoder = LineDecoder(turn(session_id=ID))
     line = {**fields, "type": kind, "stats": any, "error": any, "parameters": any, "content": any, "delta": any}
     found = [*decoder.line(json.dumps(line).encode()), *decoder.error_line(err)]
     last, verdict = decoder.end(ENDED)

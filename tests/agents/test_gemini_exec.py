@@ -11,7 +11,7 @@ from beam.agents import registry
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.gemini import exec
 from beam.agents.gemini.env import fake_model_env, fake_model_files
-from beam.agents.gemini.session import is_own_id, own_id
+from beam.agents.gemini.session import beam_session_id, is_beam_session_id
 from beam.base.errors import UnsupportedError
 from beam.model.settings import AgentSettings
 
@@ -35,8 +35,8 @@ def test_the_registry_finds_it_with_its_headless_face() -> None:
 def test_a_new_session_has_an_id_that_geminis_cleaning_up_leaves_alone() -> None:
     made = launch(fresh_session_id=UUID)
     assert made.argv == (*BASE, "--session-id", OWN, "--approval-mode", "auto_edit")
-    assert not own_id(UUID)[:8].isalnum()
-    assert is_own_id(OWN) and not is_own_id(UUID)
+    assert not beam_session_id(UUID)[:8].isalnum()
+    assert is_beam_session_id(OWN) and not is_beam_session_id(UUID)
 
 
 def test_a_known_session_is_resumed_by_its_id() -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from beam.agents.images import (
     content_of,
-    image,
-    image_of,
+    decoded_size,
+    image_event,
+    image_in_block,
     images_in,
+    replace_base64,
     replace_image_data,
-    size_of,
-    without_content,
     without_image_data,
 )
 from beam.model import events
@@ -43,13 +43,13 @@ from beam.model import events
     ],
 )
 def test_an_image_is_known_by_its_type_size_and_place(block: dict[str, Any], known: tuple[Any, ...]) -> None:
-    found = image_of(block)
+    found = image_in_block(block)
     assert found is not None and (found.media_type, found.bytes, found.at) == known
 
 
 @pytest.mark.parametrize("block", [{}, {"type": "text"}, {"type": 7}, {"type": "resource", "resource": {"text": "x"}}])
 def test_another_block_is_no_image(block: dict[str, Any]) -> None:
-    assert image_of(block) is None
+    assert image_in_block(block) is None
 
 
 def test_blocks_that_are_no_objects_are_passed_over() -> None:
@@ -57,21 +57,21 @@ def test_blocks_that_are_no_objects_are_passed_over() -> None:
 
 
 def test_the_size_is_that_of_the_content() -> None:
-    assert [size_of(text) for text in ("", "AAAA", "AAA=", "AA==", "AAAAAAAA", "=")] == [0, 3, 2, 1, 6, 0]
+    assert [decoded_size(text) for text in ("", "AAAA", "AAA=", "AA==", "AAAAAAAA", "=")] == [0, 3, 2, 1, 6, 0]
 
 
 def test_long_content_is_left_out_of_a_text_and_what_is_short_stays() -> None:
-    assert without_content(f'{{"a":"{"A" * 798}==","b":"AAAA"}}') == '{"a":"[598 bytes]","b":"AAAA"}'
+    assert replace_base64(f'{{"a":"{"A" * 798}==","b":"AAAA"}}') == '{"a":"[598 bytes]","b":"AAAA"}'
 
 
 def test_the_content_is_with_the_event_until_somebody_keeps_it() -> None:
-    found = image(data="iVBORw0KGgo=", media_type="image/png", at="/p/a.png")
+    found = image_event(data="iVBORw0KGgo=", media_type="image/png", at="/p/a.png")
     assert (content_of(found), found.at) == ("iVBORw0KGgo=", "/p/a.png")
     assert content_of(without_image_data(found)) == "" and without_image_data(found).at == "/p/a.png"
 
 
 def test_the_content_of_the_images_is_cut_out_of_the_line_which_stays_json() -> None:
-    found = image(data="iVBORw0KGgo=", media_type="image/png")
+    found = image_event(data="iVBORw0KGgo=", media_type="image/png")
     line = '{"a":"iVBORw0KGgo=","b":"data:image/png;base64,iVBORw0KGgo=","c":"iVBORw"}'
     assert replace_image_data(line, (events.Text(text=""), found)) == (
         '{"a":"[8 bytes]","b":"data:image/png;base64,[8 bytes]","c":"iVBORw"}'

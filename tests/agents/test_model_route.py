@@ -12,7 +12,7 @@ from beam.agents import registry
 from beam.agents.cline import env as cline
 from beam.agents.model_route import Route, router_of
 from beam.agents.pi import env as pi
-from beam.turns.shield import held, shielded_environment
+from beam.turns.shield import key_variables, shielded_environment
 from tests.conformance.adapters import ADAPTERS
 
 MODEL, PROXY = "http://127.0.0.1:1111", "http://127.0.0.1:2222"
@@ -50,7 +50,7 @@ def test_what_a_shielded_agent_keeps_of_its_clis_variables_holds_no_key(name: st
     kept = shielded_environment(dict.fromkeys((*route.choices, *route.keys), "x" * 20), route.choices)
     assert set(kept) == set(route.choices)
     assert not set(route.choices) & set(route.keys)
-    assert held(kept, frozenset(route.keys)) == []
+    assert key_variables(kept, frozenset(route.keys)) == []
 
 
 def test_pis_default_provider_is_led_by_an_extension_whatever_its_name_is() -> None:

@@ -34,7 +34,7 @@ def test_a_cli_that_asks_nobody_wants_an_explicit_full_and_says_how_to_say_so() 
 @pytest.mark.parametrize("value", ["", "-x", "a\0b"])
 def test_an_argument_that_could_be_a_flag_is_refused(value: str) -> None:
     with pytest.raises(UnsupportedError):
-        oneshot.argument("x", "model", value)
+        oneshot.checked_argument("x", "model", value)
 
 
 @pytest.mark.parametrize("text", ["a\0b", "x" * 130_000])
@@ -102,7 +102,7 @@ def test_the_complaint_of_a_cli_that_never_began_is_the_reason() -> None:
 
 def test_another_session_than_the_asked_one_is_reported_and_is_not_run_again() -> None:
     of, summary = turn(session_id="asked"), OutputSummary(name="x")
-    started, notice = summary.opened(of, "other")
+    started, notice = summary.on_opened(of, "other")
     assert isinstance(started, events.SessionStarted)
     assert isinstance(notice, events.Notice)
     summary.ended = "stop"
@@ -124,7 +124,7 @@ def test_a_session_that_the_cli_proves_to_be_gone_is_lost() -> None:
 
 def test_open_calls_are_unfinished_at_the_end() -> None:
     summary = OutputSummary(name="x")
-    summary.called("c1", "bash", {})
+    summary.on_called("c1", "bash", {})
     bodies, killed = oneshot.verdict(turn(), Exit(signal="SIGKILL"), summary)
     assert [(body.call_id, body.unfinished) for body in bodies if isinstance(body, events.ToolReturned)] == [
         ("c1", True)
@@ -137,8 +137,8 @@ def test_open_calls_are_unfinished_at_the_end() -> None:
 def test_what_was_said_before_a_call_is_no_part_of_the_reply() -> None:
     summary = OutputSummary(name="x", ended="stop")
     summary.text("I'll look")
-    summary.called("c1", "read", {})
-    summary.returned("c1", "text")
+    summary.on_called("c1", "read", {})
+    summary.on_returned("c1", "text")
     summary.text("It says text")
     assert verdict(summary).reply == "It says text"
 
@@ -172,8 +172,8 @@ def test_a_sum_of_costs_has_no_digits_that_only_its_addition_made() -> None:
 def test_what_a_subagent_calls_leaves_the_answer_as_it_is() -> None:
     summary = OutputSummary(name="x", ended="stop")
     summary.text("The answer is 42.")
-    (called,) = summary.called("c2", "bash", {}, parent="c1")
-    (returned,) = summary.returned("c2", "ok", parent="c1")
+    (called,) = summary.on_called("c2", "bash", {}, parent="c1")
+    (returned,) = summary.on_returned("c2", "ok", parent="c1")
     assert isinstance(called, events.ToolCalled) and isinstance(returned, events.ToolReturned)
     assert (called.parent, returned.parent, verdict(summary).reply) == ("c1", "c1", "The answer is 42.")
 

@@ -8,7 +8,7 @@ import pytest
 
 from beam.agents import registry
 from beam.agents.base import Capabilities, Face, HasTerminal, Host, Turn
-from beam.agents.options import OPTIONS, check
+from beam.agents.options import OPTIONS, check_options
 from beam.base.errors import UnsupportedError
 from beam.model.settings import AgentSettings
 
@@ -23,15 +23,15 @@ FACES = [
 @pytest.mark.parametrize("option", OPTIONS)
 def test_what_a_card_does_not_claim_is_refused_and_named(option: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        check("x", Capabilities(), [option])
+        check_options("x", Capabilities(), [option])
     assert caught.value.message == f"x has no way to do {OPTIONS[option]}"
-    check("x", Capabilities(**{option: "path" if option == "attach" else True}), [option])
-    check("x", Capabilities(), [])
+    check_options("x", Capabilities(**{option: "path" if option == "attach" else True}), [option])
+    check_options("x", Capabilities(), [])
 
 
 def test_all_that_lacks_is_named_at_once() -> None:
     with pytest.raises(UnsupportedError, match="x has no way to do --schema, --model ") as caught:
-        check("x", Capabilities(budget=True), ["model", "budget", "schema"])
+        check_options("x", Capabilities(budget=True), ["model", "budget", "schema"])
     assert caught.value.hint == "leave it out, or send to another agent"
 
 
@@ -42,7 +42,7 @@ def test_a_mode_that_can_do_all_that_is_asked_is_named() -> None:
         "dialogue": Capabilities(schema=True, model=True),
     }
     with pytest.raises(UnsupportedError) as caught:
-        check("x", faces["exec"], {"schema", "model"}, faces)
+        check_options("x", faces["exec"], {"schema", "model"}, faces)
     assert (caught.value.message, caught.value.hint) == (
         "x has no way to do --schema in this mode",
         "--via dialogue can",

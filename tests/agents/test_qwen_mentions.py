@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.agents.qwen.mentions import changed, sent
+from beam.agents.qwen.mentions import change_notice, text_as_received
 
 
 @pytest.mark.parametrize(
@@ -19,16 +19,16 @@ from beam.agents.qwen.mentions import changed, sent
     ],
 )
 def test_a_prompt_whose_blanks_qwen_changes_is_reported_with_the_words(text: str, arrives: str) -> None:
-    assert sent(text) == arrives
-    assert changed(text).startswith("qwen takes words with @ for files")
+    assert text_as_received(text) == arrives
+    assert change_notice(text).startswith("qwen takes words with @ for files")
 
 
 @pytest.mark.parametrize("text", ["", "no such word\n\n  here", "see @README.md. It is", "@", "a \\@b", " @a, @b"])
 def test_of_a_prompt_that_arrives_as_it_is_nothing_is_reported(text: str) -> None:
-    assert changed(text) == ""
+    assert change_notice(text) == ""
 
 
 @pytest.mark.slow
 @given(st.text(alphabet="a@ \n.,\\"))
 def test_only_blanks_and_backslashes_are_ever_changed(text: str) -> None:
-    assert "".join(sent(text).replace("\\", "").split()) == "".join(text.replace("\\", "").split())
+    assert "".join(text_as_received(text).replace("\\", "").split()) == "".join(text.replace("\\", "").split())

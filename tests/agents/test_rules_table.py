@@ -12,7 +12,7 @@ from msgspec import structs
 from beam.agents import registry
 from beam.agents.base import HasTerminal, Host, Launch, Turn
 from beam.agents.link import HasDialogue
-from beam.agents.ruled import check_rules, enforced
+from beam.agents.ruled import check_rules, enforcer_of
 from beam.base.errors import UnsupportedError
 from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
@@ -52,7 +52,7 @@ def test_a_rule_is_compiled_decided_by_beam_or_refused(name: str, face: Any, acc
     for word, text in product(("deny", "ask", "allow"), RULES):
         adapter, rules = registry.adapter(name), ruleset(word, text)
         (rule,) = rules.rules
-        found = enforced(adapter, rule, face, access)
+        found = enforcer_of(adapter, rule, face, access)
         if not found.by:
             with pytest.raises(UnsupportedError) as refused:
                 check_rules(adapter, face, access, rules.rules)

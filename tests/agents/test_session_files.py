@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam.agents import registry
-from beam.agents.session_files import Account, ReadsBeside, SessionReader
+from beam.agents.session_files import EventMaker, ReadsBeside, SessionReader
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Usage
@@ -214,14 +214,14 @@ def test_a_clis_own_variable_moves_the_folder_of_its_sessions(cli: str, variable
 def test_the_cost_of_only_some_calls_is_not_reported_as_the_cost_of_the_turn(
     costs: tuple[float | None, ...], total: float | None
 ) -> None:
-    account = Account()
-    account.prompt("hi", "")
+    maker = EventMaker()
+    maker.prompt("hi", "")
     for number, cost_usd in enumerate(costs):
-        account.count_call(str(number), Usage(input_tokens=1, calls=1), cost_usd)
-    (idle,) = account.idle("", None)
+        maker.count_call(str(number), Usage(input_tokens=1, calls=1), cost_usd)
+    (idle,) = maker.end_turn("", None)
     assert isinstance(idle, events.SessionIdle)
     assert (idle.usage.calls, idle.cost_usd) == (len(costs), total)
-    account.prompt("again", "")
-    account.count_call("x", Usage(input_tokens=1, calls=1), 0.5)
-    (idle,) = account.idle("", None)
+    maker.prompt("again", "")
+    maker.count_call("x", Usage(input_tokens=1, calls=1), 0.5)
+    (idle,) = maker.end_turn("", None)
     assert isinstance(idle, events.SessionIdle) and idle.cost_usd == 0.5

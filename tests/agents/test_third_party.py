@@ -42,8 +42,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     before = set(sys.modules)
 
     def forget() -> None:
-        third_party._found.clear()
-        third_party._loaded.clear()
+        third_party._entries_by_name.clear()
+        third_party._loaded_adapters.clear()
         for name in set(sys.modules) - before:
             if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
                 del sys.modules[name]
@@ -102,7 +102,7 @@ def test_a_name_that_is_built_in_is_never_looked_up(install: Install, monkeypatc
     def looked() -> None:
         raise AssertionError("it was looked up")
 
-    monkeypatch.setattr(third_party, "_look", looked)
+    monkeypatch.setattr(third_party, "_find_entry_points", looked)
     assert "claude" in registry.NAMES
     assert registry.adapter("claude").card.name == "claude"
     assert registry.module_of("claude") == "beam.agents.claude"
@@ -113,7 +113,9 @@ def test_a_package_can_not_replace_a_built_in_adapter(install: Install) -> None:
     install({"mine": "raise SystemExit('hijacked')"}, {"claude": "mine"})
     assert registry.adapter("claude").card.executable == "claude"
     assert list(registry.NAMES) == list(registry.ADAPTERS)
-    assert list(registry.ignored()) == [("claude", "oracle-beam 1.0 may not replace the built-in adapter claude")]
+    assert list(registry.ignored_entries()) == [
+        ("claude", "oracle-beam 1.0 may not replace the built-in adapter claude")
+    ]
 
 
 @pytest.mark.slow
@@ -121,7 +123,7 @@ def test_a_name_that_no_agent_can_have_is_left_out_and_reported(install: Install
     install({"mine": HEAD}, {"../x": "mine"})
     assert list(registry.NAMES) == list(registry.ADAPTERS)
     assert "../x" not in registry.NAMES
-    ((_, why),) = registry.ignored()
+    ((_, why),) = registry.ignored_entries()
     assert "no agent can have that name" in why
     with pytest.raises(NotFoundError):
         registry.adapter("../x")

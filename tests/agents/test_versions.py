@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam.agents.base import BrokenVersion
-from beam.agents.versions import broken, number_of, untested
+from beam.agents.versions import untested_note, version_number, what_is_broken
 
 BROKEN = (BrokenVersion(first="2.1.9", what="it hangs"), BrokenVersion(first="3.0.0", last="3.10.1", what="no asks"))
 
@@ -22,7 +22,7 @@ BROKEN = (BrokenVersion(first="2.1.9", what="it hangs"), BrokenVersion(first="3.
     ],
 )
 def test_a_version_that_was_not_tested_is_reported(version: str, tested: tuple[str, ...], said: str) -> None:
-    assert untested(version, tested) == said
+    assert untested_note(version, tested) == said
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_a_version_that_was_not_tested_is_reported(version: str, tested: tuple[s
     ],
 )
 def test_a_version_is_broken_from_the_first_to_the_last_that_is_named(version: str, said: str) -> None:
-    assert broken(version, BROKEN) == said
+    assert what_is_broken(version, BROKEN) == said
 
 
 @pytest.mark.parametrize(
     ("printed", "number"), [("2.1.9 (Some CLI)", "2.1.9"), ("codex-cli 0.169.0", "0.169.0"), ("7", ""), ("", "")]
 )
 def test_the_number_is_what_counts_of_what_a_cli_prints(printed: str, number: str) -> None:
-    assert number_of(printed) == number
+    assert version_number(printed) == number

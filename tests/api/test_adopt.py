@@ -12,7 +12,7 @@ from beam.base.errors import DiskError
 
 
 def copied(source: Path, target: Path) -> Path:
-    adopt._copy(source, target, adopt._Room())
+    adopt._copy(source, target, adopt._CopyLimits())
     return target
 
 

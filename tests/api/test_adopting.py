@@ -28,7 +28,7 @@ from tests.support.refused import refused
 
 def aside(root: Root) -> Path:
     """The root with all in it is now where an earlier beam kept it."""
-    old = root.base / discovery.OLD_NAME
+    old = root.base / discovery.OLD_ROOT_NAME
     root.context.home.root.rename(old)
     return old
 
@@ -49,7 +49,7 @@ def digest_of(old: Path) -> str:
 
 @pytest.mark.slow
 def test_a_person_sees_all_that_adopting_would_run(root: Root) -> None:
-    path = manage.add(root.context, "mine", AgentSettings(command=("cat",)))
+    path = manage.add_agent(root.context, "mine", AgentSettings(command=("cat",)))
     settings = path.read_text()
     record(root, "mine", *turn(1, "s1"))
     root.place("empty")
@@ -163,13 +163,13 @@ def test_settings_that_a_person_wrote_stay_trusted_and_others_do_not_become_so(i
     root.environ.pop("BEAM_TRUST")
     (root.base / "beam.yaml").write_text("agents: {}\n")
     root.reload()
-    path = manage.add(root.context, "mine", AgentSettings(command=("cat",)))
+    path = manage.add_agent(root.context, "mine", AgentSettings(command=("cat",)))
     old = aside(root)
     moved = old / path.relative_to(root.context.home.root)
     data = moved.read_bytes().replace(b"cat", b"dog")
     moved.write_bytes(data)
     if is_vouched:
-        ledger.remember(moved, hashlib.sha256(data).hexdigest(), root.environ)
+        ledger.remember_file(moved, hashlib.sha256(data).hexdigest(), root.environ)
     adopted(root, shown(root))
     refusal = standing.check_folder(root.context, root.reload().config.resolve("mine")).refusal
     assert (refusal is None) == is_vouched
@@ -177,7 +177,7 @@ def test_settings_that_a_person_wrote_stay_trusted_and_others_do_not_become_so(i
 
 def test_a_root_of_a_folder_that_is_gone_or_was_replaced_becomes_this_folders(root: Root, tmp_path: Path) -> None:
     root.put("worker")
-    discovery.remember(root.context.home, root.environ)
+    discovery.remember_root(root.context.home, root.environ)
     moved = tmp_path / "moved"
     root.base.rename(moved)
     home = root.context.home
@@ -196,7 +196,7 @@ def test_a_root_of_a_folder_that_is_gone_or_was_replaced_becomes_this_folders(ro
 
 
 def copied(source: Path, target: Path) -> Path:
-    adopt._copy(source, target, adopt._Room())
+    adopt._copy(source, target, adopt._CopyLimits())
     return target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from beam.api.asks import find, open_asks
+from beam.api.asks import find_ask, open_asks
 from beam.api.status import status_of
 from beam.base.errors import NotFoundError, UsageError
 from beam.model import events
@@ -43,14 +43,14 @@ def test_open_asks_are_listed_oldest_first_with_whose_they_are(root: Root) -> No
 
 def test_an_ask_is_named_by_any_unique_end_of_four_characters(root: Root) -> None:
     asking(root, "worker", "worker-0abcdef", "worker-1abcdef", "worker-cdef")
-    assert find(root.context, "1abcdef")[1] == "worker-1abcdef"
-    assert find(root.context, "worker-cdef")[1] == "worker-cdef"
+    assert find_ask(root.context, "1abcdef")[1] == "worker-1abcdef"
+    assert find_ask(root.context, "worker-cdef")[1] == "worker-cdef"
     with pytest.raises(UsageError, match="matches 3 asks"):
-        find(root.context, "cdef")
+        find_ask(root.context, "cdef")
     with pytest.raises(UsageError, match="too short"):
-        find(root.context, "def")
+        find_ask(root.context, "def")
     with pytest.raises(NotFoundError, match="no ask none is open"):
-        find(root.context, "none")
+        find_ask(root.context, "none")
 
 
 def test_what_was_decided_or_belongs_to_a_dead_holder_is_open_no_more(root: Root) -> None:

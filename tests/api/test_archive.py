@@ -26,8 +26,8 @@ from tests.support.refused import refused
 @pytest.fixture
 def root(root: Root, monkeypatch: pytest.MonkeyPatch) -> Root:
     """With an agent `mine` that had no message yet."""
-    monkeypatch.setattr(manage, "_MOMENT_S", 0.0)
-    manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
+    monkeypatch.setattr(manage, "_LOCK_TIMEOUT_S", 0.0)
+    manage.add_agent(root.context, "mine", AgentSettings(adapter="scripted"))
     root.reload()
     return root
 
@@ -89,7 +89,9 @@ def is_claimed(root: Root) -> str:
 
 
 def is_asked(root: Root) -> str:
-    wish = control.Control(id="mine-1", verb="pause", timestamp="2026-01-01T00:00:00Z", expires="2030-01-01T00:00:00Z")
+    wish = control.ControlRequest(
+        id="mine-1", verb="pause", timestamp="2026-01-01T00:00:00Z", expires="2030-01-01T00:00:00Z"
+    )
     control.publish(root.place("mine").control, wish)
     return "has messages that wait"
 
@@ -184,7 +186,7 @@ def test_an_agent_that_is_held_is_in_a_turn(act: Any, root: Root) -> None:
 @pytest.mark.slow
 def test_a_renamed_agent_has_its_settings_its_trust_and_its_journal_under_its_new_name(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
-    manage.add(root.context, "shell", AgentSettings(command=("cat",)))
+    manage.add_agent(root.context, "shell", AgentSettings(command=("cat",)))
     root.reload()
     turns = root.context.home.turns_of(root.place("shell"))
     turns.mkdir(parents=True)
@@ -201,7 +203,7 @@ def test_a_renamed_agent_has_its_settings_its_trust_and_its_journal_under_its_ne
 @pytest.mark.slow
 def test_what_nobody_vouched_for_is_not_trusted_under_a_new_name(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
-    path = manage.add(root.context, "shell", AgentSettings(command=("cat",)))
+    path = manage.add_agent(root.context, "shell", AgentSettings(command=("cat",)))
     path.write_bytes(path.read_bytes().replace(b"cat", b"dog"))
     root.reload()
     renamed(root, "pipe", "shell")
@@ -226,7 +228,7 @@ def test_an_agent_of_a_file_is_renamed_there(root: Root) -> None:
 def test_a_built_in_agent_keeps_its_name(root: Root) -> None:
     for name in ("claude", "codex"):
         root.place(name)
-    manage.change(root.context, "codex", {"model": "m"})
+    manage.change_agent(root.context, "codex", {"model": "m"})
     root.reload()
     for name in ("claude", "codex"):
         hint = f"beam agent add yours {name} declares another agent of its kind"
@@ -237,7 +239,7 @@ def test_a_built_in_agent_keeps_its_name(root: Root) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [{"mailbox": True}, {"command": ("cat",)}, {"script": "echo", "adapter": "scripted"}])
 def test_an_agent_that_says_what_it_is_can_be_renamed(own: dict[str, Any], root: Root) -> None:
-    manage.add(root.context, "another", AgentSettings(**own))
+    manage.add_agent(root.context, "another", AgentSettings(**own))
     root.reload()
     assert renamed(root, "yours", "another") == "another is called yours now"
 
@@ -255,7 +257,7 @@ def test_a_session_keeps_its_agent_and_an_agent_its_sessions(root: Root) -> None
     with refused(UsageError, said, "give it a plain name", subject="mine@new"):
         renamed(root, "mine@new")
     assert renamed(root, "mine@final", "mine@review") == "mine@review is called mine@final now"
-    assert archive.names_beside(root.context, "mine") == ["mine@final"]
+    assert archive.session_names(root.context, "mine") == ["mine@final"]
 
 
 # -- dead letters ------------------------------------------------------------------------------------------------------
@@ -276,7 +278,7 @@ def give_up(root: Root, agent: str) -> str:
 def retried(root: Root, agent: str, message_id: str) -> tuple[bool, str]:
     """The answer to a request to retry the message, and what it says."""
     expires = rfc3339(root.clock.now_ns() + 60 * SECOND_NS)
-    wish = control.Control(id=f"{agent}-1", verb="retry", timestamp="t", expires=expires, target=message_id)
+    wish = control.ControlRequest(id=f"{agent}-1", verb="retry", timestamp="t", expires=expires, target=message_id)
     control.publish(root.place(agent).control, wish)
     lease = root.hold(agent)
     answer_requests(lease)

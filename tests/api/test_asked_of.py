@@ -33,12 +33,12 @@ def place(beam: Beam, agent: str = "box") -> Any:
 ROWS = [
     Row(
         lambda b, m: b.add_agent("new", SETTINGS),
-        "beam.api.manage.add",
+        "beam.api.manage.add_agent",
         lambda b, m: ((b.context, "new", SETTINGS), {"by": "human"}),
     ),
     Row(
         lambda b, m: b.set_agent("box", {"model": "m"}),
-        "beam.api.manage.change",
+        "beam.api.manage.change_agent",
         lambda b, m: ((b.context, "box", {"model": "m"}), {"by": "human"}),
     ),
     Row(
@@ -53,27 +53,27 @@ ROWS = [
     ),
     Row(
         lambda b, m: b.ask_live("box"),
-        "beam.api.live.ask",
+        "beam.api.live.ask_all",
         lambda b, m: ((b.context, place(b)), {"by": "human"}),
     ),
     Row(
         lambda b, m: b.mcp_servers("box"),
-        "beam.api.live.ask_one",
+        "beam.api.live.ask_question",
         lambda b, m: ((b.context, place(b), "mcp"), {"by": "human"}),
     ),
     Row(
         lambda b, m: b.act_live("box", "mcp.reconnect", {"name": "x"}),
-        "beam.api.live.act",
+        "beam.api.live.run_action",
         lambda b, m: ((b.context, place(b), "mcp.reconnect", {"name": "x"}), {"by": "human"}),
     ),
     Row(
         lambda b, m: b.fork_agent("box", "twin"),
-        "beam.api.manage.fork",
+        "beam.api.manage.fork_agent",
         lambda b, m: ((b.context, "box", "twin"), {"by": "human", "at": None}),
     ),
     Row(
         lambda b, m: b.fork_agent("box", "twin", at="3"),
-        "beam.api.manage.fork",
+        "beam.api.manage.fork_agent",
         lambda b, m: ((b.context, "box", "twin"), {"by": "human", "at": "3"}),
     ),
     Row(
@@ -88,12 +88,12 @@ ROWS = [
     ),
     Row(
         lambda b, m: b.remove_agent("box"),
-        "beam.api.manage.remove",
+        "beam.api.manage.remove_agent",
         lambda b, m: ((b.context, "box"), {"purge": False, "by": "human"}),
     ),
     Row(
         lambda b, m: b.remove_agent("box", purge=True),
-        "beam.api.manage.remove",
+        "beam.api.manage.remove_agent",
         lambda b, m: ((b.context, "box"), {"purge": True, "by": "human"}),
     ),
     Row(
@@ -111,7 +111,7 @@ ROWS = [
         "beam.api.archive.restore",
         lambda b, m: ((b.context, "box"), {"by": "human"}),
     ),
-    Row(lambda b, m: b.unblock("box"), "beam.api.manage.unblock", lambda b, m: ((b.context, "box"), {})),
+    Row(lambda b, m: b.unblock("box"), "beam.api.manage.unblock_agent", lambda b, m: ((b.context, "box"), {})),
     Row(lambda b, m: b.sessions(), "beam.api.sessions.sessions", lambda b, m: ((b.context, []), {})),
     Row(lambda b, m: b.sessions(["box"]), "beam.api.sessions.sessions", lambda b, m: ((b.context, ["box"]), {})),
     Row(
@@ -129,7 +129,7 @@ ROWS = [
         "beam.broker.requests.request",
         lambda b, m: ((b.context, place(b), "reset"), {"by": "human"}),
     ),
-    Row(lambda b, m: b.agent("box"), "beam.api.agents.agent_shown", lambda b, m: ((b.context, "box"), {})),
+    Row(lambda b, m: b.agent("box"), "beam.api.agents.agent_details", lambda b, m: ((b.context, "box"), {})),
     *(
         Row(
             lambda b, m, verb=verb: getattr(b, verb)(m[-6:]),  # type: ignore[misc]
@@ -242,8 +242,8 @@ ROWS = [
         "beam.api.diff.diff",
         lambda b, m: ((b.context, place(b)), {"message_id": m, "turn": None, "session": False}),
     ),
-    Row(lambda b, m: b.usage(["box"]), "beam.api.usage.lines", lambda b, m: ((b.context, ["box"]), {})),
-    Row(lambda b, m: b.usage(), "beam.api.usage.lines", lambda b, m: ((b.context, ["bot", "box", "other"]), {})),
+    Row(lambda b, m: b.usage(["box"]), "beam.api.usage.usage_lines", lambda b, m: ((b.context, ["box"]), {})),
+    Row(lambda b, m: b.usage(), "beam.api.usage.usage_lines", lambda b, m: ((b.context, ["bot", "box", "other"]), {})),
     Row(
         lambda b, m: b.search("word", ["box"], since="1970-01-01T00:00:01Z", until="1970-01-01T00:00:02Z", limit=3),
         "beam.api.search.search",
@@ -276,7 +276,7 @@ ROWS = [
         "beam.api.attach.attach",
         lambda b, m: ((b.context, place(b)), {}),
     ),
-    Row(lambda b, m: b.verify("box"), "beam.api.verify.damage", lambda b, m: ((place(b).journal,), {})),
+    Row(lambda b, m: b.verify("box"), "beam.api.verify.find_damage", lambda b, m: ((place(b).journal,), {})),
     Row(
         lambda b, m: b.gc(),
         "beam.api.gc.collect",
@@ -292,7 +292,7 @@ ROWS = [
         "beam.api.smoke.smoke",
         lambda b, m: ((b.environ, ["pi"]), {}),
     ),
-    Row(lambda b, m: b.notify_targets(), "beam.api.notify.listed", lambda b, m: ((b.context,), {})),
+    Row(lambda b, m: b.notify_targets(), "beam.api.notify.list_targets", lambda b, m: ((b.context,), {})),
     Row(
         lambda b, m: b.test_notify(),
         "beam.api.notify.try_targets",
@@ -360,15 +360,15 @@ ROWS = [
         ),
     ),
     Row(lambda b, m: b.model_calls("m"), "beam.api.proxy.calls_of", lambda b, m: ((b.context, "m"), {})),
-    Row(lambda b, m: b.rules("bot"), "beam.api.rules.listed", lambda b, m: ((b.context, "bot"), {})),
+    Row(lambda b, m: b.rules("bot"), "beam.api.rules.list_rules", lambda b, m: ((b.context, "bot"), {})),
     Row(
         lambda b, m: b.try_rules("bot", "Bash(ls)"),
-        "beam.api.rules.tried",
+        "beam.api.rules.try_rules",
         lambda b, m: ((b.context, "bot", "Bash(ls)"), {"access": None, "via": None, "more": None}),
     ),
     Row(
         lambda b, m: b.try_rules("bot", "Bash(ls)", access="edit", via="exec", more=RuleLists(deny=("Bash(ls)",))),
-        "beam.api.rules.tried",
+        "beam.api.rules.try_rules",
         lambda b, m: (
             (b.context, "bot", "Bash(ls)"),
             {"access": "edit", "via": "exec", "more": RuleLists(deny=("Bash(ls)",))},
@@ -385,8 +385,8 @@ ROWS = [
         lambda b, m: ((b.context, "bot", "deny", "Bash(ls)"), {"by": "human"}),
     ),
     Row(lambda b, m: b.broker(), "beam.api.broker.status", lambda b, m: ((b.context,), {})),
-    Row(lambda b, m: b.broker_unit(), "beam.api.broker.unit", lambda b, m: ((b.context,), {})),
-    Row(lambda b, m: b.roots(), "beam.api.root.lines", lambda b, m: ((b.environ,), {})),
+    Row(lambda b, m: b.broker_unit(), "beam.api.broker.systemd_unit", lambda b, m: ((b.context,), {})),
+    Row(lambda b, m: b.roots(), "beam.api.root.root_lines", lambda b, m: ((b.environ,), {})),
     Row(
         lambda b, m: b.adoptable(),
         "beam.api.adopt.candidates",
@@ -552,7 +552,7 @@ def test_all_clis_but_those_that_are_switched_off_are_tried(
     beam: Beam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked("beam.api.smoke.smoke", monkeypatch)
-    monkeypatch.setattr("beam.api.smoke.names", lambda: ["claude", "codex"])
+    monkeypatch.setattr("beam.api.smoke.testable_names", lambda: ["claude", "codex"])
     assert beam.smoke() is asked.answer
     (tmp_path / "beam.yaml").write_text("disable: [claude]\n")
     assert Beam(cwd=tmp_path, environ=beam.environ).smoke() is asked.answer
@@ -594,7 +594,7 @@ def test_a_broker_is_served_started_and_stopped_as_it_was_asked_for(
 
 
 def test_a_prompt_is_checked_with_the_upstream_that_was_named(beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked("beam.api.proxy.check", monkeypatch)
+    asked = Asked("beam.api.proxy.compare_runs", monkeypatch)
     assert beam.check_determinism("box", "hi") is beam.check_determinism("box", "ho", upstream="u") is asked.answer
     assert [(args[1:], kwargs) for args, kwargs in asked.given] == [
         (("box", "hi"), {"upstream": ""}),
@@ -604,7 +604,7 @@ def test_a_prompt_is_checked_with_the_upstream_that_was_named(beam: Beam, monkey
 
 
 def test_keys_are_kept_and_removed_by_name(beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Asked("beam.secrets.keyring.keep", monkeypatch)
+    kept = Asked("beam.secrets.keyring.store", monkeypatch)
     removed = Asked("beam.secrets.keyring.remove", monkeypatch)
     beam.keep_secret("mine", "sk-1")
     beam.remove_secret("mine")

@@ -18,7 +18,7 @@ from beam.api.attach import Attached, picture_of
 from beam.base.errors import BeamError, DiskError, LimitError, NotFoundError, UnsupportedError
 from beam.pty_adapter.picture import Picture, Run
 from beam.root import discovery
-from beam.turns.terminal.nearby import near
+from beam.turns.terminal.nearby import short_path
 from beam.turns.terminal.viewers import Bye, Frame, Keys
 from tests.support.context import Root
 from tests.support.journals import finished, record, started
@@ -236,7 +236,7 @@ def test_a_terminal_that_shows_nothing_in_time_or_is_gone_can_not_be_shown(ends:
 
 @contextlib.contextmanager
 def listening(folder: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX) as server, near(folder) as short:
+    with socket.socket(socket.AF_UNIX) as server, short_path(folder) as short:
         server.bind(str(short / "terminal.sock"))
         server.listen()
         yield server
@@ -289,7 +289,7 @@ def test_another_users_terminal_is_not_shown(root: Root, monkeypatch: pytest.Mon
         raise PermissionError
 
     folder = root.place("worker").dir
-    monkeypatch.setattr(attach, "near", connect)
+    monkeypatch.setattr(attach, "short_path", connect)
     said = f"the terminal in {folder} is another user's"
     with refused(LimitError, said, "ask them", subject=str(folder)):
         attach.attach(root.context, root.place("worker"))

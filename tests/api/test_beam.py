@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from beam.api import Beam
-from beam.api.messages import Pending
+from beam.api.messages import PendingMessage
 from beam.base.errors import LimitError, NotFoundError, UnsupportedError, UntrustedError, UsageError
 from beam.model import message as messages
 from beam.model.message import Options
@@ -148,7 +148,7 @@ def test_put_returns_the_id_and_show_says_where_it_is(beam: Beam) -> None:
     ident = beam.put(beam.message("box", "hi", wait=False))
     assert messages.agent_of(ident) == "box"
     shown = beam.show(ident[-5:])
-    assert isinstance(shown, Pending)
+    assert isinstance(shown, PendingMessage)
     assert (shown.status, shown.message_id) == ("waiting", ident)
 
 

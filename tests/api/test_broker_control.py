@@ -47,8 +47,8 @@ class Machine:
         monkeypatch.setattr(broker, "time", clock)
         monkeypatch.setattr(broker.subprocess, "Popen", self._start)
         monkeypatch.setattr(broker.os, "kill", self._kill)
-        monkeypatch.setattr(registry, "running", lambda home: self.comes(self.now))
-        monkeypatch.setattr(registry, "claim", self._claim)
+        monkeypatch.setattr(registry, "running_broker", lambda home: self.comes(self.now))
+        monkeypatch.setattr(registry, "claim_root", self._claim)
         monkeypatch.setattr(tree, "is_alive", lambda owner: self.lives(self.now))
 
     def _sleep(self, seconds: float) -> None:
@@ -191,7 +191,7 @@ def test_a_broker_that_does_not_end_is_reported_with_what_ends_it(root: Root, ma
 def test_a_broker_is_described(
     alive: bool | None, rss: float | None, root: Root, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert broker.status(root.context) is None and broker.skew(root.context) is None
+    assert broker.status(root.context) is None and broker.version_skew(root.context) is None
     machine.file, machine.lives = served(idle=3.0), lambda now: alive
     monkeypatch.setattr(broker, "rss_bytes", lambda pid: 1_572_864 if pid == 77 else 0)
     limits = root.context.config.limits
@@ -209,7 +209,7 @@ def test_a_broker_is_described(
         rss_mb=rss,
         log=str(registry.log_path(root.context.home)),
     )
-    assert broker.skew(root.context) is None
+    assert broker.version_skew(root.context) is None
 
 
 def test_a_broker_of_another_version_is_reported(root: Root, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,14 +218,14 @@ def test_a_broker_of_another_version_is_reported(root: Root, machine: Machine, m
     found = broker.status(root.context)
     assert found is not None and found.skew and found.rss_mb is None
     said = f"the broker runs beam 0.0.1, this is {__version__}; beam broker stop, then start"
-    assert broker.skew(root.context) == said
+    assert broker.version_skew(root.context) == said
 
 
 @pytest.mark.parametrize("state", ["", "/elsewhere"])
 def test_a_unit_for_systemd_serves_the_root(state: str, root: Root) -> None:
     root.environ["BEAM_STATE"] = state
     line = "Environment=BEAM_STATE=/elsewhere\n" if state else ""
-    assert broker.unit(root.context) == (
+    assert broker.systemd_unit(root.context) == (
         f"# ~/.config/systemd/user/beam-project.service\n[Unit]\nDescription=beam broker of {root.base}\n\n"
         f"[Service]\nExecStart={sys.executable} -P -m beam --root {root.context.home.root} broker\n"
         f"WorkingDirectory={root.base}\n{line}Restart=on-failure\nKillMode=mixed\nTimeoutStopSec=60\n\n"

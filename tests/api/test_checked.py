@@ -11,7 +11,7 @@ import pytest
 from beam.agents import registry
 from beam.api import doctor
 from beam.api.doctor import Check, checks
-from beam.api.verify import damage
+from beam.api.verify import find_damage
 from beam.model import events
 from tests.support.context import Root
 from tests.support.journals import closed, finished, record, started
@@ -30,7 +30,7 @@ def root(root: Root, monkeypatch: pytest.MonkeyPatch) -> Root:
     root.environ["PATH"] = str(tools)
     (root.base / "beam.yaml").write_text(CONFIG)
     monkeypatch.setattr(doctor, "_version", lambda executable, argv, context: newest("claude"))
-    monkeypatch.setattr(doctor, "held_by", lambda card: "")
+    monkeypatch.setattr(doctor, "confinement_means", lambda card: "")
     root.reload()
     return root
 
@@ -67,7 +67,7 @@ def test_an_oddity_of_a_cli_is_a_note(
 ) -> None:
     told = newest("claude") if version is None else version
     monkeypatch.setattr(doctor, "_version", lambda *_: told)
-    monkeypatch.setattr(doctor, "held_by", lambda card: held)
+    monkeypatch.setattr(doctor, "confinement_means", lambda card: held)
     monkeypatch.setattr(doctor, "untested", lambda version, versions: "it is old" if more else "")
     monkeypatch.setattr(doctor, "broken", lambda version, known: "it hangs" if more else "")
     found = agent(root, "coder")
@@ -156,7 +156,7 @@ def test_why_no_better_mode_is_used_is_reported(
 ) -> None:
     monkeypatch.setattr(doctor, "face_of", lambda adapter, via: face)
     adapter: Any = SimpleNamespace(card=SimpleNamespace(by_name=by_name))
-    assert doctor._face(adapter) == text
+    assert doctor._mode_text(adapter) == text
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,8 @@ def journal(root: Root) -> Any:
 @pytest.mark.slow
 def test_a_whole_journal_of_several_segments_has_no_damage(root: Root) -> None:
     found = journal(root)
-    assert len(list(found.glob("*.jsonl"))) >= 2 and damage(found) == []
-    assert damage(found / "none") == []
+    assert len(list(found.glob("*.jsonl"))) >= 2 and find_damage(found) == []
+    assert find_damage(found / "none") == []
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_a_line_that_was_changed_is_named(root: Root) -> None:
     lines = first.read_bytes().split(b"\n")
     lines[1] = lines[1].replace(b"command", b"commanD")
     first.write_bytes(b"\n".join(lines))
-    said = damage(found)
+    said = find_damage(found)
     assert said == [f"{first}:2: not what was written there: the hash is another"]
 
 
@@ -243,7 +243,7 @@ def test_each_line_that_is_none_is_named(root: Root) -> None:
     lines[1] = b"junk"
     lines[2] = b'{"v":99}'
     first.write_bytes(b"\n".join(lines))
-    said = damage(found)
+    said = find_damage(found)
     assert [line.partition(": ")[0] for line in said[1:3]] == [f"{first}:2", f"{first}:3"]
 
 
@@ -253,7 +253,7 @@ def test_a_segment_that_was_cut_short_is_seen_in_the_next_one(root: Root) -> Non
     first, second, *_ = sorted(found.glob("*.jsonl"))
     lines = first.read_bytes().splitlines(keepends=True)
     first.write_bytes(b"".join(lines[:-1]))
-    said = damage(found)
+    said = find_damage(found)
     assert f"{second}:1: it follows another segment than {first.name}, or that one was cut short" in said
     assert any(line.startswith(f"{second}:1: its snapshot says seq ") for line in said)
 
@@ -264,4 +264,4 @@ def test_a_notice_covers_what_a_crash_left(root: Root) -> None:
     with segment.open("ab") as file:
         file.write(b'{"type":"torn')
     record(root, "box", events.Notice(text="after"))
-    assert damage(root.place("box").journal) == []
+    assert find_damage(root.place("box").journal) == []

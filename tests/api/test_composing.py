@@ -14,7 +14,7 @@ from msgspec import UNSET
 from beam.api import Beam
 from beam.api.verbs.sending import SendVerbs
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UsageError
-from beam.broker.control import NOTHING_KEPT
+from beam.broker.control import NO_KEPT_PROCESS
 from beam.model import events
 from beam.model.message import Message, Options, Payload, SessionContext
 from beam.model.rule_lists import RuleLists
@@ -216,7 +216,7 @@ def test_a_broker_keeps_by_its_own_limits(
     root.place("worker")
     (root.context.home.root / "broker.json").touch()
     monkeypatch.setattr("beam.api.broker.status", lambda context: object() if runs else None)
-    monkeypatch.setattr("beam.api.broker.skew", lambda context: "it is old" if runs else None)
+    monkeypatch.setattr("beam.api.broker.version_skew", lambda context: "it is old" if runs else None)
     message = beam.message("coder", "hi", options=Options(keep=keep, via="dialogue"))
     said = "a broker serves this root; it keeps processes by its own limits, whatever --keep says"
     expected = [*([said] if runs and keep is not UNSET else []), *(["it is old"] if runs else [])]
@@ -240,8 +240,10 @@ class Put:
             return made
 
         monkeypatch.setattr("beam.broker.registry.yield_to_broker", steps("yields"))
-        monkeypatch.setattr("beam.broker.kept.until_let_go", steps("waits"))
-        monkeypatch.setattr("beam.broker.launch.ensure", lambda context, paths: self.did.append(("runs", paths.lane)))
+        monkeypatch.setattr("beam.broker.kept.wait_until_released", steps("waits"))
+        monkeypatch.setattr(
+            "beam.broker.launch.ensure_worker", lambda context, paths: self.did.append(("runs", paths.lane))
+        )
 
 
 @pytest.mark.slow
@@ -263,14 +265,16 @@ def test_somebody_runs_what_was_put(beam: Beam, monkeypatch: pytest.MonkeyPatch)
     assert put.did == [("yields", "worker"), ("waits", "worker"), ("held", "worker"), ("runs", None)]
 
 
-@pytest.mark.parametrize("part", ["broker.registry.yield_to_broker", "broker.kept.until_let_go", "broker.launch.start"])
+@pytest.mark.parametrize(
+    "part", ["broker.registry.yield_to_broker", "broker.kept.wait_until_released", "broker.launch.start_worker"]
+)
 def test_a_queued_message_has_its_id_although_no_process_can_be_started_for_it(
     root: Root, beam: Beam, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     def fail(*_: object) -> None:
         raise DiskError("can't start a process in x")
 
-    monkeypatch.setattr("beam.broker.launch.start", lambda context, paths: None)
+    monkeypatch.setattr("beam.broker.launch.start_worker", lambda context, paths: None)
     fine, waiting = (beam.message("worker", text, wait=False) for text in ("one", "two"))
     assert beam.put(fine) == fine.id
     monkeypatch.setattr(f"beam.{part}", fail)
@@ -323,7 +327,7 @@ def test_who_decides_and_who_records_see_each_event(beam: Beam, monkeypatch: pyt
     sent = Sent(monkeypatch)
     did: list[Any] = []
 
-    class Deciding:
+    class AskDecider:
         def __init__(self, *given: Any, by: str) -> None:
             did.append((given[0] is beam.context, given[1], by))
             self.seen = given[2]
@@ -335,7 +339,7 @@ def test_who_decides_and_who_records_see_each_event(beam: Beam, monkeypatch: pyt
         async def close(self) -> None:
             did.append("closed")
 
-    monkeypatch.setattr("beam.api.deciding.Deciding", Deciding)
+    monkeypatch.setattr("beam.api.deciding.AskDecider", AskDecider)
     beam._recorder = SimpleNamespace(  # type: ignore[assignment]
         beside=lambda seen: lambda event: (did.append("recorded"), seen(event)), check=lambda: did.append("checked")
     )
@@ -411,7 +415,7 @@ def test_a_key_is_read_from_an_open_descriptor_alone(
     beam: Beam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lent: list[Any] = []
-    monkeypatch.setattr("beam.turns.lent.lend", lambda *given: lent.append(given))
+    monkeypatch.setattr("beam.turns.lent.lend_descriptor", lambda *given: lent.append(given))
     handle = os.open(tmp_path, os.O_RDONLY)
     os.set_inheritable(handle, True)
     message = beam.message("box", "hi")
@@ -426,14 +430,14 @@ def test_a_key_is_read_from_an_open_descriptor_alone(
 def test_progress_is_looked_up_where_the_message_waits(beam: Beam, root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
 
-    class Watched:
+    class QueueProgress:
         def __init__(self, where: Any, clock: Any) -> None:
             made.append((where(), clock))
 
         def look(self) -> str:
             return "progress"
 
-    monkeypatch.setattr("beam.api.progress.Watched", Watched)
+    monkeypatch.setattr("beam.api.progress.QueueProgress", QueueProgress)
     message = beam.message("worker", "hi")
     look = beam.progress(message)
     assert look is not None and made == []
@@ -479,7 +483,7 @@ def test_a_process_is_released_only_where_one_is_kept_or_a_turn_runs(
         return "closed"
 
     monkeypatch.setattr("beam.broker.requests.request", request)
-    assert beam.release_agent("worker") == NOTHING_KEPT.format("worker") and asked == []
+    assert beam.release_agent("worker") == NO_KEPT_PROCESS.format("worker") and asked == []
     record(root, "worker", started())
     assert beam.release_agent("worker") == "closed"
     record(root, "box", started(), events.AgentKept(pid=1, turn=1, message_id="m-1"), finished(), closed())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam.api import cursor as module
-from beam.api.cursor import SAME_NS, WINDOW_NS, Cursor, open_cursor
+from beam.api.cursor import SAME_EVENT_NS, WINDOW_NS, Cursor, open_cursor
 from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError, UsageError
 from beam.model.events import Event, MailDelivered, MailLost, MailSent, TaskStarted, Text
@@ -28,8 +28,8 @@ def again(path: Path, now_ns: int = NOW) -> Cursor:
 
 def put(cursor: Cursor, *told: Event) -> None:
     """Record the events as if they were printed into a pipe."""
-    cursor.before(told, io.StringIO(), lines=True)
-    cursor.after()
+    cursor.record_before_print(told, io.StringIO(), lines=True)
+    cursor.record_after_print()
 
 
 def test_a_new_cursor_begins_now_and_an_old_one_a_little_before_it_stopped(tmp_path: Path) -> None:
@@ -43,9 +43,9 @@ def test_what_was_printed_is_not_printed_again_even_if_another_source_gives_it_a
     cursor = again(tmp_path / "c.json")
     assert cursor.passes(started(NOW))
     put(cursor, started(NOW))
-    for late in (0, SAME_NS):
+    for late in (0, SAME_EVENT_NS):
         assert not again(tmp_path / "c.json").passes(started(NOW + late))
-    assert again(tmp_path / "c.json").passes(started(NOW + SAME_NS + S))
+    assert again(tmp_path / "c.json").passes(started(NOW + SAME_EVENT_NS + S))
     assert again(tmp_path / "c.json").passes(started(NOW, "2"))
 
 
@@ -95,7 +95,7 @@ def test_of_a_write_into_a_file_that_was_killed_only_what_arrived_is_known(tmp_p
             file.write("before\n")
             file.flush()
             cursor = again(path)
-            cursor.before(found, file, lines=True)
+            cursor.record_before_print(found, file, lines=True)
             file.write(arrived)
         cursor = again(path)
         assert [cursor.passes(event) for event in found] == [number >= known for number in range(4)]
@@ -105,7 +105,7 @@ def test_of_a_write_into_a_file_that_was_killed_only_what_arrived_is_known(tmp_p
 def test_a_write_into_a_pipe_that_a_kill_interrupted_is_repeated(tmp_path: Path) -> None:
     cursor = again(tmp_path / "c.json")
     put(cursor, started(NOW))
-    cursor.before([started(NOW, "2")], io.StringIO(), lines=True)
+    cursor.record_before_print([started(NOW, "2")], io.StringIO(), lines=True)
     cursor = again(tmp_path / "c.json")
     assert [cursor.passes(started(NOW, task)) for task in "12"] == [False, True]
 
@@ -206,12 +206,12 @@ def test_a_cursor_is_written_anew_after_so_many_lines(
 
 def test_nothing_printed_makes_a_cursor_once(tmp_path: Path) -> None:
     cursor = again(tmp_path / "c.json")
-    cursor.before([], io.StringIO(), lines=True)
+    cursor.record_before_print([], io.StringIO(), lines=True)
     assert not (tmp_path / "c.json").exists()
-    cursor.after()
+    cursor.record_after_print()
     assert (tmp_path / "c.json").exists()
     (tmp_path / "c.json").unlink()
-    cursor.after()
+    cursor.record_after_print()
     assert not (tmp_path / "c.json").exists()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from beam.api import doctor
 from beam.api.doctor import checks
-from beam.api.verify import damage
+from beam.api.verify import find_damage
 from beam.broker import standing
 from tests.support.context import Root
 
@@ -20,13 +20,13 @@ def test_a_whole_journal_has_no_damage_and_a_damaged_one_is_reported_line_by_lin
     lease.waiting.scan()
     lease.close()
     journal = root.place("box").journal
-    assert damage(journal) == []
+    assert find_damage(journal) == []
     (segment,) = journal.glob("*.jsonl")
     lines = segment.read_bytes().split(b"\n")
     lines[1] = b"junk"
     lines[2] = lines[2][:20]
     segment.write_bytes(b"\n".join(lines))
-    assert len(damage(journal)) >= 2
+    assert len(find_damage(journal)) >= 2
 
 
 def test_the_first_damage_of_a_journal_is_what_the_check_says(root: Root) -> None:
@@ -40,7 +40,7 @@ def test_the_first_damage_of_a_journal_is_what_the_check_says(root: Root) -> Non
     lines = segment.read_bytes().split(b"\n")
     lines[1] = lines[3] = b"junk"
     segment.write_bytes(b"\n".join(lines))
-    found = damage(journal)
+    found = find_damage(journal)
     assert len(found) >= 2
     check = next(each for each in checks(root.context) if each.what == "journal box")
     assert (check.result, check.detail) == ("bad", found[0])
@@ -55,7 +55,7 @@ def test_a_gap_in_the_numbers_is_damage(root: Root) -> None:
     (segment,) = root.place("box").journal.glob("*.jsonl")
     lines = segment.read_bytes().split(b"\n")
     segment.write_bytes(b"\n".join([*lines[:2], *lines[3:]]))
-    assert any("stands where" in line for line in damage(root.place("box").journal))
+    assert any("stands where" in line for line in find_damage(root.place("box").journal))
 
 
 @pytest.mark.slow

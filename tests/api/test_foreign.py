@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from beam.agents.session_files import Session
 from beam.api import foreign
-from beam.api.foreign import ForeignSessions, ForeignStatus, OwnTurns, teams_led
+from beam.api.foreign import ForeignSessions, ForeignStatus, OwnTurns, teams_by_lead_session
 from beam.foreign import programs
 from beam.foreign.watch import ForeignEvent
 from beam.model.events import (
@@ -71,14 +71,14 @@ def test_a_journal_that_is_not_there_says_nothing(tmp_path: Path) -> None:
 
 
 def test_the_session_that_leads_a_team_is_known_by_its_configuration(tmp_path: Path) -> None:
-    assert teams_led({"HOME": str(tmp_path)}) == {}
+    assert teams_by_lead_session({"HOME": str(tmp_path)}) == {}
     for name, session in (("crew", "s-1"), ("half", "")):
         folder = tmp_path / ".claude" / "teams" / name
         folder.mkdir(parents=True)
         lead = {"name": "team-lead", "agentId": f"team-lead@{name}"}
         team = {"name": name, "leadAgentId": lead["agentId"], "leadSessionId": session, "members": [lead]}
         (folder / "config.json").write_text(json.dumps(team))
-    assert teams_led({"HOME": str(tmp_path)}) == {"s-1": "crew"}
+    assert teams_by_lead_session({"HOME": str(tmp_path)}) == {"s-1": "crew"}
 
 
 # -- the stream --------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class Watched:
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     made = Watched()
-    monkeypatch.setattr(foreign, "Foreign", made)
+    monkeypatch.setattr(foreign, "ForeignWatcher", made)
     return made
 
 
@@ -122,7 +122,12 @@ def happened(at: str = DURING, session: Session = SESSION, event: Any = None, pa
 
 def test_events_of_foreign_sessions_are_reported_with_their_session(watched: Watched) -> None:
     stream = ForeignSessions({"HOME": "/h"}, watched)  # type: ignore[arg-type]
-    assert watched.given == {"environ": {"HOME": "/h"}, "wake": "wake", "since_ns": None, "running": programs.folders}
+    assert watched.given == {
+        "environ": {"HOME": "/h"},
+        "wake": "wake",
+        "since_ns": None,
+        "running": programs.working_folders,
+    }
     child = Session(id="s-9", root_id="s-1")
     called = ToolCalled(ts=DURING, call_id="c", name="Bash", input=Raw(b"{}"))
     watched.batches = [[happened(), happened(session=child), happened(session=child, event=called)]]
@@ -238,11 +243,13 @@ def test_living_sessions_are_reported_but_those_of_beams_own_agents(monkeypatch:
         SimpleNamespace(adapter="codex", session_id="s-3", since_ns=0, team=None, **whole),
     ]
     monkeypatch.setattr("beam.foreign.standing.running_sessions", lambda environ: living)
-    monkeypatch.setattr(foreign, "teams_led", lambda environ: {"s-1": "led", "s-2": "led"})
+    monkeypatch.setattr(foreign, "teams_by_lead_session", lambda environ: {"s-1": "led", "s-2": "led"})
     assert foreign.foreign_status({}, [("codex", "s-3"), ("claude", "s-9")]) == [
         ForeignStatus(cli="claude", session_id="s-1", since="1970-01-01T00:00:01.000000Z", team="led", **whole),
         ForeignStatus(cli="claude", session_id="s-2", since="", team="crew", **whole),
     ]
     living.clear()
-    monkeypatch.setattr(foreign, "teams_led", lambda environ: pytest.fail("nobody looks at teams for nobody"))
+    monkeypatch.setattr(
+        foreign, "teams_by_lead_session", lambda environ: pytest.fail("nobody looks at teams for nobody")
+    )
     assert foreign.foreign_status({}) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam.api import gc
-from beam.api.gc import Collected, collect
+from beam.api.gc import CollectResult, collect
 from beam.base import files
 from beam.base.directory_tree import remove_tree
 from beam.broker import closing, mailbox
@@ -62,12 +62,12 @@ def lane(root: Root, *, dead_letter: bool = False) -> AgentPaths:
     return place
 
 
-def kinds(collected: Collected) -> set[str]:
+def kinds(collected: CollectResult) -> set[str]:
     return {each.what for each in collected.removed}
 
 
 def test_where_there_is_no_root_nothing_is_removed_or_made(root: Root) -> None:
-    assert collect(root.context) == Collected(removed=(), held=(), bytes=0)
+    assert collect(root.context) == CollectResult(removed=(), held=(), bytes=0)
     assert not root.context.home.root.exists()
 
 
@@ -147,7 +147,9 @@ def test_a_lane_in_which_something_lies_stays(root: Root, what: str) -> None:
     place = lane(root, dead_letter=what == "dead")
     if what == "request":
         now = root.clock.now_ns() + 60 * SECOND_NS
-        control.publish(place.control, control.Control(id="box-1", verb="retry", timestamp="t", expires=str(now)))
+        control.publish(
+            place.control, control.ControlRequest(id="box-1", verb="retry", timestamp="t", expires=str(now))
+        )
     elif what != "dead":
         (place.queue / what / f"{1:020d}-box-x.json").touch()
     aged(root)
@@ -166,7 +168,7 @@ def test_a_message_that_comes_while_its_lane_is_removed_is_kept(root: Root, monk
         real(source, target)
 
     monkeypatch.setattr(gc.files, "move", move)
-    monkeypatch.setattr(gc.launch, "ensure", lambda context, of: started.append(of))
+    monkeypatch.setattr(gc.launch, "ensure_worker", lambda context, of: started.append(of))
     started: list[AgentPaths] = []
     assert collect(root.context).removed == ()
     assert [path.name for path in (place.queue / "new").iterdir()] == [f"{1:020d}-box-x.json"]
@@ -242,13 +244,13 @@ def test_an_empty_lane_is_removed_and_so_is_the_index_entry_of_a_removed_lane(ro
     empty = root.context.agent_paths("box", "empty")
     directories.create(root.context.home, empty)
     lanes.add_to_index(empty)
-    gone = lanes.folder(empty) / "gone"
+    gone = lanes.index_folder(empty) / "gone"
     gone.touch()
     assert collect(root.context).removed == ()
     aged(root, days=1)
     assert kinds(collect(root.context)) == {"left behind"}
     assert not empty.dir.exists() and not gone.exists()
-    assert lanes.entered(root.place("box")) == []
+    assert lanes.indexed_lanes(root.place("box")) == []
 
 
 @pytest.mark.slow
@@ -369,7 +371,7 @@ def test_the_log_of_a_broker_that_runs_stays(root: Root, monkeypatch: pytest.Mon
     for name in ("broker.log", "broker.log.1"):
         (root.context.home.root / name).touch()
     aged(root)
-    monkeypatch.setattr(gc.registry, "running", lambda home: object())
+    monkeypatch.setattr(gc.registry, "running_broker", lambda home: object())
     assert [each.path for each in collect(root.context).removed] == ["broker.log.1"]
 
 
@@ -389,7 +391,7 @@ def test_a_temporary_folder_of_a_process_that_lives_stays(root: Root, monkeypatc
     root.place("box")
     (root.context.home.root / ".x.tmp").mkdir()
     aged(root)
-    monkeypatch.setattr(gc.owned, "is_alive", lambda path: path.name == ".x.tmp")
+    monkeypatch.setattr(gc.owned, "is_owner_alive", lambda path: path.name == ".x.tmp")
     assert collect(root.context).removed == ()
 
 

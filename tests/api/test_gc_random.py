@@ -24,7 +24,7 @@ from beam.root.paths import AgentPaths
 from beam.store import control
 from beam.store.journal import Reader, read_event, read_state
 from beam.store.queue import Queue
-from beam.store.thread import Thread, file_name
+from beam.store.thread import ThreadUsage, file_name
 from tests.support.context import SECOND_NS, Root
 
 DAY_S = 86400
@@ -75,7 +75,7 @@ class Life:
         place = self.root.place(self._agent())
         verb = self.chance.choice(("drop", "retry", "pause", "resume"))
         ids = [entry.id for box in ("new", "dead") for entry in Queue(place.queue, place.put_lock).entries(box)]
-        request = control.Control(
+        request = control.ControlRequest(
             id=f"{place.agent}-{self.root.clock.random(4).hex()}",
             verb=verb,
             timestamp="t",
@@ -182,7 +182,7 @@ class Kept:
             if path.parent.parent.name == "queue" and path.parent.name != "tmp"
         }
         return {
-            name: Thread(top / "threads", name).spent().turns
+            name: ThreadUsage(top / "threads", name).spent().turns
             for name in named
             if (top / "threads" / file_name(name)).exists()
         }
@@ -196,7 +196,7 @@ class Kept:
         for (place, seq), outcome in self.outcomes.items():
             assert read_event(place.journal, seq or 0) == outcome
         for name, turns in self.threads.items():
-            assert Thread(root.context.home.threads, name).spent().turns == turns
+            assert ThreadUsage(root.context.home.threads, name).spent().turns == turns
 
 
 @pytest.mark.slow

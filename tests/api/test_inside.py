@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from beam.api.inside import TurnAround, turn_around
+from beam.api.inside import CallerTurn, caller_turn
 from beam.base.errors import (
     BeamError,
     DiskError,
@@ -26,21 +26,21 @@ from beam.base.errors import (
 from beam.model.message import Message, Options, Payload
 from beam.model.outcome import Outcome, Status
 from beam.process import table
-from beam.store.outbox import Answer, Folder, OpenTurn, Refusal, Request
+from beam.store.outbox import Answer, OpenTurn, OutboxFolder, Refusal, Request
 from tests.support.context import FakeClock
 from tests.support.refused import refused
 
 
 @pytest.fixture
-def outbox(tmp_path: Path) -> Folder:
+def outbox(tmp_path: Path) -> OutboxFolder:
     """The outbox of a turn that runs."""
-    folder = Folder.make(tmp_path / "outbox")
+    folder = OutboxFolder.make(tmp_path / "outbox")
     folder.open_turn(OpenTurn(agent="writer", message_id="writer-1"))
     return folder
 
 
-def test_a_request_is_written_and_its_answer_returned(outbox: Folder) -> None:
-    asking = TurnAround("writer", outbox.path).deny("ask-1", FakeClock(), message="no", stop=True)
+def test_a_request_is_written_and_its_answer_returned(outbox: OutboxFolder) -> None:
+    asking = CallerTurn("writer", outbox.path).deny("ask-1", FakeClock(), message="no", stop=True)
     next(asking)
     (name,) = outbox.names()
     request = outbox.read(name, 1000)
@@ -52,8 +52,8 @@ def test_a_request_is_written_and_its_answer_returned(outbox: Folder) -> None:
     assert done.value.value == "denied"
 
 
-def test_a_refusal_of_the_holder_is_raised_as_the_error_that_it_is(outbox: Folder) -> None:
-    asking = TurnAround("writer", outbox.path).interrupt("other-1", FakeClock())
+def test_a_refusal_of_the_holder_is_raised_as_the_error_that_it_is(outbox: OutboxFolder) -> None:
+    asking = CallerTurn("writer", outbox.path).interrupt("other-1", FakeClock())
     next(asking)
     refusal = Refusal(message="not yours", hint="ask", subject="other-1", kind="untrusted", exit_code=10)
     outbox.answer(outbox.names()[0], Answer(refused=refusal))
@@ -63,8 +63,8 @@ def test_a_refusal_of_the_holder_is_raised_as_the_error_that_it_is(outbox: Folde
     assert (error.exit_code, error.kind, error.subject) == (ExitCode.UNSUPPORTED, "untrusted", "other-1")
 
 
-def test_a_refusal_with_a_code_that_this_beam_does_not_know_is_a_failure(outbox: Folder) -> None:
-    asking = TurnAround("writer", outbox.path).interrupt("other-1", FakeClock())
+def test_a_refusal_with_a_code_that_this_beam_does_not_know_is_a_failure(outbox: OutboxFolder) -> None:
+    asking = CallerTurn("writer", outbox.path).interrupt("other-1", FakeClock())
     next(asking)
     outbox.answer(outbox.names()[0], Answer(refused=Refusal(message="new", exit_code=99)))
     with pytest.raises(BeamError) as caught:
@@ -72,9 +72,9 @@ def test_a_refusal_with_a_code_that_this_beam_does_not_know_is_a_failure(outbox:
     assert caught.value.exit_code is ExitCode.FAILED
 
 
-def test_a_request_that_nobody_reads_is_taken_back_after_a_while(outbox: Folder) -> None:
+def test_a_request_that_nobody_reads_is_taken_back_after_a_while(outbox: OutboxFolder) -> None:
     clock = FakeClock()
-    asking = TurnAround("writer", outbox.path).interrupt("other-1", clock)
+    asking = CallerTurn("writer", outbox.path).interrupt("other-1", clock)
     next(asking)
     next(asking)
     clock.sleep(3600.0)
@@ -83,20 +83,20 @@ def test_a_request_that_nobody_reads_is_taken_back_after_a_while(outbox: Folder)
     assert outbox.names() == []
 
 
-def test_outside_of_a_turn_nothing_is_asked(outbox: Folder) -> None:
+def test_outside_of_a_turn_nothing_is_asked(outbox: OutboxFolder) -> None:
     outbox.close_turn()
     with pytest.raises(LimitError, match="writer is not in a turn"):
-        next(TurnAround("writer", outbox.path).interrupt("other-1", FakeClock()))
+        next(CallerTurn("writer", outbox.path).interrupt("other-1", FakeClock()))
     assert outbox.names() == []
 
 
 # -- what is written and what comes back -------------------------------------------------------------------------------
 
 NOW = "2023-11-14T22:13:20.000000Z"
-AROUND = TurnAround("writer", Path("/nowhere"))
+AROUND = CallerTurn("writer", Path("/nowhere"))
 
 
-def message(around: TurnAround = AROUND, **given: Any) -> Message:
+def message(around: CallerTurn = AROUND, **given: Any) -> Message:
     default: dict[str, Any] = {
         "wait": True,
         "sender": None,
@@ -149,16 +149,16 @@ def test_what_a_turn_can_not_send_is_refused() -> None:
             message(**given)
 
 
-def asked(outbox: Folder) -> Request:
+def asked(outbox: OutboxFolder) -> Request:
     (name,) = outbox.names()
     request = outbox.read(name, 100_000)
     assert request is not None
     return request
 
 
-def test_a_message_is_put_into_the_outbox_with_what_is_left_of_its_deadline(outbox: Folder) -> None:
+def test_a_message_is_put_into_the_outbox_with_what_is_left_of_its_deadline(outbox: OutboxFolder) -> None:
     clock = FakeClock()
-    around = TurnAround("writer", outbox.path)
+    around = CallerTurn("writer", outbox.path)
     given = {"attach": (Path("/a"),), "options": Options(model="m"), "key": "k", "deadline": 2.5, "replies": 3}
     made = message(around, wait=False, **given)
     clock.sleep(1)
@@ -181,9 +181,9 @@ def test_a_message_is_put_into_the_outbox_with_what_is_left_of_its_deadline(outb
     assert done.value.value == "other-1"
 
 
-def test_a_message_whose_id_is_not_reported_has_its_own(outbox: Folder) -> None:
+def test_a_message_whose_id_is_not_reported_has_its_own(outbox: OutboxFolder) -> None:
     made = message()
-    putting = TurnAround("writer", outbox.path).put(made, FakeClock())
+    putting = CallerTurn("writer", outbox.path).put(made, FakeClock())
     next(putting)
     assert asked(outbox).deadline is None
     outbox.answer(outbox.names()[0], Answer())
@@ -192,8 +192,8 @@ def test_a_message_whose_id_is_not_reported_has_its_own(outbox: Folder) -> None:
     assert done.value.value == made.id
 
 
-def test_a_reply_and_an_interrupt_are_requests(outbox: Folder) -> None:
-    around = TurnAround("writer", outbox.path)
+def test_a_reply_and_an_interrupt_are_requests(outbox: OutboxFolder) -> None:
+    around = CallerTurn("writer", outbox.path)
     replying = around.reply("box-1", "no", FakeClock(), failed=True)
     next(replying)
     assert asked(outbox) == Request(verb="reply", target="box-1", text="no", failed=True)
@@ -215,16 +215,16 @@ def test_a_reply_and_an_interrupt_are_requests(outbox: Folder) -> None:
     assert asked(outbox) == Request(verb="deny", target="ask-1")
 
 
-def test_a_reply_without_an_outcome_is_reported(outbox: Folder) -> None:
-    replying = TurnAround("writer", outbox.path).reply("box-1", "yes", FakeClock(), failed=False)
+def test_a_reply_without_an_outcome_is_reported(outbox: OutboxFolder) -> None:
+    replying = CallerTurn("writer", outbox.path).reply("box-1", "yes", FakeClock(), failed=False)
     next(replying)
     outbox.answer(outbox.names()[0], Answer(said="taken"))
     with refused(UnfinishedError, "box-1 got no outcome", "beam show ID", subject="box-1"):
         next(replying)
 
 
-def test_what_keeps_a_request_from_being_made_is_reported(outbox: Folder, tmp_path: Path) -> None:
-    around = TurnAround("writer", outbox.path)
+def test_what_keeps_a_request_from_being_made_is_reported(outbox: OutboxFolder, tmp_path: Path) -> None:
+    around = CallerTurn("writer", outbox.path)
     asking = around.interrupt("box-1", FakeClock())
     next(asking)
     shutil.rmtree(outbox.path)
@@ -236,7 +236,7 @@ def test_what_keeps_a_request_from_being_made_is_reported(outbox: Folder, tmp_pa
         next(around.interrupt("box-1", FakeClock()))
 
 
-def test_a_sandbox_that_forbids_writing_is_named(outbox: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_that_forbids_writing_is_named(outbox: OutboxFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def publish(*_: object) -> None:
         raise DiskError("can't write")
 
@@ -244,13 +244,13 @@ def test_a_sandbox_that_forbids_writing_is_named(outbox: Folder, monkeypatch: py
     said = f"writer can't send from here: its sandbox forbids writing into its outbox ({outbox.path}: can't write)"
     hint = "give it --access edit, or let a person send"
     with refused(UnsupportedError, said, hint, subject="writer"):
-        next(TurnAround("writer", outbox.path).interrupt("box-1", FakeClock()))
+        next(CallerTurn("writer", outbox.path).interrupt("box-1", FakeClock()))
 
 
 @pytest.mark.parametrize("is_taken", [False, True])
-def test_a_request_waits_a_minute_and_longer_once_it_was_taken(is_taken: bool, outbox: Folder) -> None:
+def test_a_request_waits_a_minute_and_longer_once_it_was_taken(is_taken: bool, outbox: OutboxFolder) -> None:
     clock = FakeClock()
-    asking = TurnAround("writer", outbox.path).interrupt("box-1", clock)
+    asking = CallerTurn("writer", outbox.path).interrupt("box-1", clock)
     next(asking)
     if is_taken:
         outbox.remove(outbox.names()[0])
@@ -269,9 +269,9 @@ def test_a_request_waits_a_minute_and_longer_once_it_was_taken(is_taken: bool, o
 OUTCOME = Outcome(message_id="other-1", agent="other", turn=1, attempt=1, status=Status.COMPLETED, reply="yes")
 
 
-def delivered(outbox: Folder, answers: Callable[[str, Request], Answer | None]) -> Outcome:
+def delivered(outbox: OutboxFolder, answers: Callable[[str, Request], Answer | None]) -> Outcome:
     """The outcome of a message, where each request gets such answers until the outcome is there."""
-    around = TurnAround("writer", outbox.path)
+    around = CallerTurn("writer", outbox.path)
 
     async def holder() -> None:
         while True:
@@ -293,7 +293,7 @@ def delivered(outbox: Folder, answers: Callable[[str, Request], Answer | None]) 
 
 
 @pytest.mark.slow
-def test_an_outcome_comes_after_its_message_was_accepted(outbox: Folder) -> None:
+def test_an_outcome_comes_after_its_message_was_accepted(outbox: OutboxFolder) -> None:
     seen: list[bool] = []
 
     def answers(name: str, request: Request) -> Answer:
@@ -304,7 +304,7 @@ def test_an_outcome_comes_after_its_message_was_accepted(outbox: Folder) -> None
     assert all(seen)
 
 
-def test_a_refusal_after_the_message_was_accepted_is_raised(outbox: Folder) -> None:
+def test_a_refusal_after_the_message_was_accepted_is_raised(outbox: OutboxFolder) -> None:
     seen: list[str] = []
 
     def answers(name: str, request: Request) -> Answer:
@@ -317,7 +317,7 @@ def test_a_refusal_after_the_message_was_accepted_is_raised(outbox: Folder) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_a_signal_interrupts_what_was_sent(is_refused: bool, outbox: Folder) -> None:
+def test_a_signal_interrupts_what_was_sent(is_refused: bool, outbox: OutboxFolder) -> None:
     targets: list[str] = []
 
     def answers(name: str, request: Request) -> Answer | None:
@@ -342,7 +342,7 @@ def test_a_signal_interrupts_what_was_sent(is_refused: bool, outbox: Folder) -> 
 @pytest.mark.parametrize(
     ("environ", "found"),
     [
-        ({"BEAM_AGENT": "writer", "BEAM_OUTBOX": "/o"}, TurnAround("writer", Path("/o"))),
+        ({"BEAM_AGENT": "writer", "BEAM_OUTBOX": "/o"}, CallerTurn("writer", Path("/o"))),
         ({"BEAM_AGENT": "writer"}, None),
         ({"BEAM_OUTBOX": "/o"}, None),
         ({"BEAM_AGENT": "writer", "BEAM_OUTBOX": "o"}, None),
@@ -351,10 +351,10 @@ def test_a_signal_interrupts_what_was_sent(is_refused: bool, outbox: Folder) -> 
     ],
 )
 def test_a_process_is_of_the_turn_that_its_variables_name(
-    environ: dict[str, str], found: TurnAround | None, monkeypatch: pytest.MonkeyPatch
+    environ: dict[str, str], found: CallerTurn | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "environments_above", lambda _: iter([[b"PATH=/bin"]]))
-    assert turn_around(environ) == found
+    monkeypatch.setattr(table, "ancestor_environments", lambda _: iter([[b"PATH=/bin"]]))
+    assert caller_turn(environ) == found
 
 
 def test_the_guard_among_its_ancestors_counts_more_than_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,12 +366,12 @@ def test_the_guard_among_its_ancestors_counts_more_than_its_variables(monkeypatc
         yield [b"BEAM_AGENT=writer", b"BEAM_OUTBOX=/o\xff=1", b"PATH=/bin", mark]
         yield [b"BEAM_AGENT=far", b"BEAM_OUTBOX=/far", mark]
 
-    monkeypatch.setattr(table, "environments_above", above)
-    assert turn_around({"BEAM_AGENT": "me", "BEAM_OUTBOX": "/me"}) == TurnAround("writer", Path("/o\udcff=1"))
+    monkeypatch.setattr(table, "ancestor_environments", above)
+    assert caller_turn({"BEAM_AGENT": "me", "BEAM_OUTBOX": "/me"}) == CallerTurn("writer", Path("/o\udcff=1"))
 
 
 def test_a_process_far_below_its_guard_is_still_one_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     guard = [b"BEAM_TURN_abc=guard", b"BEAM_AGENT=writer", b"BEAM_OUTBOX=/o"]
     above = [*([[b""]] * 5_000), guard]
-    monkeypatch.setattr(table, "environments_above", lambda most: iter(above[:most]))
-    assert turn_around({}) == TurnAround("writer", Path("/o"))
+    monkeypatch.setattr(table, "ancestor_environments", lambda most: iter(above[:most]))
+    assert caller_turn({}) == CallerTurn("writer", Path("/o"))

@@ -41,7 +41,7 @@ class Holder:
             return SimpleNamespace(result=msgspec.json.encode(found))
 
         monkeypatch.setattr(live, "request", request)
-        monkeypatch.setattr(live, "answer", answer)
+        monkeypatch.setattr(live, "request_answer", answer)
 
 
 @pytest.fixture
@@ -61,9 +61,9 @@ def kept(root: Root, via: str = "dialogue") -> None:
 def test_a_text_goes_to_the_turn_that_runs(root: Root, paths: Any, holder: Holder) -> None:
     record(root, "worker", started(via="dialogue"))
     assert result(live.steer(root.context, paths, "left", by="ann")) == "the agent has read the text in the turn of m-1"
-    from beam.broker.calls import STEER_S
+    from beam.broker.calls import STEER_TIMEOUT_S
 
-    assert holder.asked == [("worker", "steer", "m-1", {"by": "ann", "text": "left", "timeout": STEER_S + 5.0})]
+    assert holder.asked == [("worker", "steer", "m-1", {"by": "ann", "text": "left", "timeout": STEER_TIMEOUT_S + 5.0})]
 
 
 @pytest.mark.parametrize("bodies", [(), (started(via="dialogue"), finished())])
@@ -81,7 +81,7 @@ def test_a_turn_in_another_mode_takes_no_text_and_answers_no_question(
     record(root, "worker", started(via=via))
     for steps in (
         live.steer(root.context, paths, "left", by="ann"),
-        live.ask(root.context, paths, by="ann"),
+        live.ask_all(root.context, paths, by="ann"),
     ):
         said = f"a turn of worker in {via} mode takes no such request"
         with refused(UnsupportedError, said, IN_DIALOGUE, subject="worker"):
@@ -105,15 +105,15 @@ def test_a_kept_process_answers(root: Root, paths: Any) -> None:
 
 
 def test_a_setting_an_action_and_a_question_go_to_a_kept_process(root: Root, paths: Any, holder: Holder) -> None:
-    from beam.turns.calls import LIMIT_S
+    from beam.turns.calls import CALL_TIMEOUT_S
 
     kept(root)
-    timed = {"by": "ann", "timeout": LIMIT_S + 5.0}
+    timed = {"by": "ann", "timeout": CALL_TIMEOUT_S + 5.0}
     assert result(live.set_live(root.context, paths, "model", "m", by="ann")) == "done"
     result(live.set_live(root.context, paths, "model", "m", by="ann", is_declared=True))
-    assert result(live.ask_one(root.context, paths, "mcp", by="ann")) == {"is": "mcp"}
+    assert result(live.ask_question(root.context, paths, "mcp", by="ann")) == {"is": "mcp"}
     action = '{"name":"mcp.reconnect","given":{"name":"x"}}'
-    assert result(live.act(root.context, paths, "mcp.reconnect", {"name": "x"}, by="ann")) == {"is": action}
+    assert result(live.run_action(root.context, paths, "mcp.reconnect", {"name": "x"}, by="ann")) == {"is": action}
     assert holder.asked == [
         ("worker", "set", {**timed, "text": "model=m", "always": False}),
         ("worker", "set", {**timed, "text": "model=m", "always": True}),
@@ -123,34 +123,34 @@ def test_a_setting_an_action_and_a_question_go_to_a_kept_process(root: Root, pat
 
 
 def test_all_questions_are_asked_and_those_without_an_answer_left_out(root: Root, paths: Any, holder: Holder) -> None:
-    from beam.turns.calls import LIMIT_S
+    from beam.turns.calls import CALL_TIMEOUT_S
 
     kept(root)
     holder.answers = {"modes": UnsupportedError("none"), "mcp": BeamError("none"), "models": ["a"]}
-    assert result(live.ask(root.context, paths, by="ann")) == {
+    assert result(live.ask_all(root.context, paths, by="ann")) == {
         "account": {"is": "account"},
         "models": ["a"],
         "commands": {"is": "commands"},
         "context": {"is": "context"},
     }
     assert holder.asked == [
-        ("worker", "query", {"by": "ann", "text": each, "timeout": LIMIT_S + 5.0})
+        ("worker", "query", {"by": "ann", "text": each, "timeout": CALL_TIMEOUT_S + 5.0})
         for each in ("account", "models", "modes", "commands", "mcp", "context")
     ]
     holder.answers = {each: UnsupportedError("none") for each in live.QUESTIONS}
     with refused(UnsupportedError, "worker reports nothing about its process", "beam agent show", subject="worker"):
-        result(live.ask(root.context, paths, by="ann"))
+        result(live.ask_all(root.context, paths, by="ann"))
     holder.answers = {"modes": LimitError("full")}
     with pytest.raises(LimitError):
-        result(live.ask(root.context, paths, by="ann"))
+        result(live.ask_all(root.context, paths, by="ann"))
 
 
 def test_without_a_process_nothing_is_asked(root: Root, paths: Any, holder: Holder) -> None:
     for steps in (
         live.set_live(root.context, paths, "model", "m", by="ann"),
-        live.act(root.context, paths, "x", {}, by="ann"),
-        live.ask_one(root.context, paths, "mcp", by="ann"),
-        live.ask(root.context, paths, by="ann"),
+        live.run_action(root.context, paths, "x", {}, by="ann"),
+        live.ask_question(root.context, paths, "mcp", by="ann"),
+        live.ask_all(root.context, paths, by="ann"),
     ):
         with refused(NotFoundError, *NO_PROCESS, subject="worker"):
             result(steps)
@@ -163,9 +163,9 @@ def test_a_kept_terminal_takes_no_request(via: str, root: Root, paths: Any, hold
     said = "a process of worker in terminal mode takes no such request"
     for steps in (
         live.set_live(root.context, paths, "model", "m", by="ann"),
-        live.act(root.context, paths, "x", {}, by="ann"),
-        live.ask_one(root.context, paths, "mcp", by="ann"),
-        live.ask(root.context, paths, by="ann"),
+        live.run_action(root.context, paths, "x", {}, by="ann"),
+        live.ask_question(root.context, paths, "mcp", by="ann"),
+        live.ask_all(root.context, paths, by="ann"),
     ):
         with refused(UnsupportedError, said, IN_DIALOGUE, subject="worker"):
             result(steps)

@@ -25,7 +25,7 @@ from beam.model import events
 from beam.model.outcome import Point
 from beam.model.settings import AgentSettings
 from beam.root import discovery
-from beam.root.paths import GONE
+from beam.root.paths import REMOVED_PREFIX
 from beam.store.journal import read_state
 from beam.store.lock import try_lock
 from beam.store.queue import Queue
@@ -36,7 +36,7 @@ from tests.support.refused import refused
 
 def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
-    path = manage.add(root.context, "mine", AgentSettings(command=("cat", "-n")))
+    path = manage.add_agent(root.context, "mine", AgentSettings(command=("cat", "-n")))
     assert path == root.context.home.root / "agents/mine/agent.json"
     resolved = root.reload().config.resolve("mine")
     assert resolved.settings.command == ("cat", "-n")
@@ -47,51 +47,51 @@ def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:
 
 def test_an_agent_that_would_not_resolve_is_not_kept(root: Root) -> None:
     with pytest.raises(BeamError):
-        manage.add(root.context, "mine", AgentSettings())
+        manage.add_agent(root.context, "mine", AgentSettings())
     assert root.context.home.agents() == []
 
 
 def test_what_an_agent_left_here_before_stays_when_adding_it_again_fails(root: Root) -> None:
     root.put("mine")
     with pytest.raises(BeamError):
-        manage.add(root.context, "mine", AgentSettings())
+        manage.add_agent(root.context, "mine", AgentSettings())
     assert len(root.boxes("mine")["new"]) == 1
 
 
 def test_a_change_that_would_not_resolve_is_taken_back(root: Root) -> None:
-    path = manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
+    path = manage.add_agent(root.context, "mine", AgentSettings(adapter="scripted"))
     before = path.read_bytes()
     with pytest.raises(BeamError):
-        manage.change(root.context, "mine", {"adapter": "nothing"})
+        manage.change_agent(root.context, "mine", {"adapter": "nothing"})
     assert path.read_bytes() == before
 
 
 @pytest.mark.slow
 def test_a_change_sets_and_takes_back(root: Root) -> None:
-    manage.change(root.context, "worker", {"timeout": "90s", "description": "it"})
+    manage.change_agent(root.context, "worker", {"timeout": "90s", "description": "it"})
     assert root.reload().config.resolve("worker").settings.timeout == 90
-    manage.change(root.context, "worker", {"timeout": None})
+    manage.change_agent(root.context, "worker", {"timeout": None})
     settings = root.reload().config.resolve("worker").settings
     assert (settings.timeout, settings.description) == (None, "it")
 
 
 def test_adding_twice_and_removing_twice_are_refused(root: Root) -> None:
-    manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
+    manage.add_agent(root.context, "mine", AgentSettings(adapter="scripted"))
     with pytest.raises(UsageError, match="already"):
-        manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
-    manage.remove(root.context, "mine", purge=False)
+        manage.add_agent(root.context, "mine", AgentSettings(adapter="scripted"))
+    manage.remove_agent(root.context, "mine", purge=False)
     with pytest.raises(NotFoundError, match="not added by `beam agent add`"):
-        manage.remove(root.context, "mine", purge=False)
+        manage.remove_agent(root.context, "mine", purge=False)
 
 
 @pytest.mark.slow
 def test_an_agent_that_is_held_is_not_removed(root: Root) -> None:
-    manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
+    manage.add_agent(root.context, "mine", AgentSettings(adapter="scripted"))
     lease = root.hold("mine")
     with pytest.raises(UnfinishedError, match="in a turn"):
-        manage.remove(root.context, "mine", purge=True)
+        manage.remove_agent(root.context, "mine", purge=True)
     lease.close()
-    assert "gone" in manage.remove(root.context, "mine", purge=True)
+    assert "gone" in manage.remove_agent(root.context, "mine", purge=True)
     assert not root.context.agent_paths("mine").dir.exists()
 
 
@@ -147,13 +147,13 @@ def declare(root: Root, settings: str) -> None:
 def test_a_fork_has_the_settings_and_begins_in_a_copy_of_the_session(root: Root) -> None:
     declare(root, "{adapter: codex, model: gpt-5, system: be brief}")
     in_session(root, "coder")
-    assert manage.fork(root.context, "coder", "twin", by="human") == "s1"
+    assert manage.fork_agent(root.context, "coder", "twin", by="human") == "s1"
     settings = root.reload().config.resolve("twin").settings
     assert (settings.adapter, settings.model, settings.system) == ("codex", "gpt-5", "be brief")
     state = read_state(root.place("twin").journal)
     assert state.session is None
     assert state.fork is not None and (state.fork.session_id, state.fork.of) == ("s1", "coder")
-    again = manage.fork(root.context, "twin", "third", by="human")
+    again = manage.fork_agent(root.context, "twin", "third", by="human")
     assert again == "s1", "a fork that has not begun is a copy of the same session"
 
 
@@ -162,7 +162,7 @@ def test_a_variable_of_the_caller_is_no_setting_of_the_fork(root: Root) -> None:
     root.environ["BEAM_MODEL"] = "only-today"
     declare(root, "{adapter: codex}")
     in_session(root, "coder")
-    manage.fork(root.context, "coder", "twin", by="human")
+    manage.fork_agent(root.context, "coder", "twin", by="human")
     root.environ.pop("BEAM_MODEL")
     assert root.reload().config.resolve("twin").settings.model is None
 
@@ -170,7 +170,7 @@ def test_a_variable_of_the_caller_is_no_setting_of_the_fork(root: Root) -> None:
 def test_without_a_session_there_is_nothing_to_copy(root: Root) -> None:
     declare(root, "{adapter: codex}")
     with pytest.raises(NotFoundError, match="no session yet"):
-        manage.fork(root.context, "coder", "twin", by="human")
+        manage.fork_agent(root.context, "coder", "twin", by="human")
     assert root.context.home.agents() == []
 
 
@@ -178,7 +178,7 @@ def test_an_agent_that_can_not_copy_a_session_is_refused_before_anything_is_writ
     declare(root, "{adapter: gemini}")
     in_session(root, "coder", "gemini")
     with pytest.raises(UnsupportedError, match="copy of its session"):
-        manage.fork(root.context, "coder", "twin", by="human")
+        manage.fork_agent(root.context, "coder", "twin", by="human")
     assert root.context.home.agents() == ["coder"]
 
 
@@ -186,22 +186,22 @@ def test_a_fork_takes_no_name_that_is_used_and_launders_no_untrusted_setting(roo
     declare(root, "{adapter: codex, access: full}")
     in_session(root, "coder")
     with pytest.raises(UsageError, match="already"):
-        manage.fork(root.context, "coder", "coder", by="human")
+        manage.fork_agent(root.context, "coder", "coder", by="human")
     root.environ.pop("BEAM_TRUST")
     with pytest.raises(UntrustedError, match="full access"):
-        manage.fork(root.reload(), "coder", "twin", by="human")
+        manage.fork_agent(root.reload(), "coder", "twin", by="human")
     assert root.context.home.agents() == ["coder"]
 
 
 @pytest.mark.slow
 def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_free(root: Root) -> None:
-    manage.add(root.context, "doomed", AgentSettings(adapter="scripted"))
+    manage.add_agent(root.context, "doomed", AgentSettings(adapter="scripted"))
     place = root.context.agent_paths("doomed")
     held = try_lock(place.lock)
     assert held is not None
     letting_go = Timer(0.2, held.release)
     letting_go.start()
-    assert "are gone" in manage.remove(root.context, "doomed", purge=True)
+    assert "are gone" in manage.remove_agent(root.context, "doomed", purge=True)
     letting_go.join()
     assert not place.dir.exists()
 
@@ -212,11 +212,11 @@ def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_fr
 @pytest.mark.slow
 def test_a_variable_is_set_changed_and_removed_beside_the_others(root: Root) -> None:
     settings = manage.settings_of_flags({"adapter": "claude", "env.IS_SANDBOX": "1", "env.A": "x=y"})
-    manage.add(root.context, "mine", AgentSettings(**settings))  # type: ignore[arg-type]
+    manage.add_agent(root.context, "mine", AgentSettings(**settings))  # type: ignore[arg-type]
     assert root.reload().config.resolve("mine").settings.env == {"IS_SANDBOX": "1", "A": "x=y"}
-    manage.change(root.context, "mine", {"env.A": None, "env.B": "2"})
+    manage.change_agent(root.context, "mine", {"env.A": None, "env.B": "2"})
     assert root.reload().config.resolve("mine").settings.env == {"IS_SANDBOX": "1", "B": "2"}
-    manage.change(root.context, "mine", {"env.never": None})
+    manage.change_agent(root.context, "mine", {"env.never": None})
     assert root.reload().config.resolve("mine").settings.env == {"IS_SANDBOX": "1", "B": "2"}
 
 
@@ -225,7 +225,7 @@ def test_a_variable_without_a_name_is_refused(key: str, root: Root) -> None:
     with pytest.raises(ConfigError, match="a variable's name"):
         manage.settings_of_flags({"adapter": "claude", key: "1"})
     with pytest.raises(ConfigError, match="a variable's name"):
-        manage.change(root.context, "claude", {key: "1"})
+        manage.change_agent(root.context, "claude", {key: "1"})
 
 
 # -- what is said ------------------------------------------------------------------------------------------------------
@@ -234,13 +234,13 @@ def test_a_variable_without_a_name_is_refused(key: str, root: Root) -> None:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for a lock."""
-    monkeypatch.setattr(manage, "_MOMENT_S", 0.0)
+    monkeypatch.setattr(manage, "_LOCK_TIMEOUT_S", 0.0)
 
 
 @pytest.fixture
 def mine(root: Root, hurried: None) -> Root:
     """With an agent `mine` of its own agent.json."""
-    manage.add(root.context, "mine", AgentSettings(adapter="scripted", model="m"))
+    manage.add_agent(root.context, "mine", AgentSettings(adapter="scripted", model="m"))
     root.reload()
     return root
 
@@ -248,11 +248,11 @@ def mine(root: Root, hurried: None) -> Root:
 def test_an_agent_is_declared_once(mine: Root) -> None:
     hint = "beam agent set mine …, or beam agent rm mine"
     with refused(UsageError, "agent mine is already declared", hint, subject="mine"):
-        manage.add(mine.context, "mine", AgentSettings(adapter="scripted"))
+        manage.add_agent(mine.context, "mine", AgentSettings(adapter="scripted"))
     with pytest.raises(UsageError):
-        manage.add(mine.context, "No Name", AgentSettings(adapter="scripted"))
+        manage.add_agent(mine.context, "No Name", AgentSettings(adapter="scripted"))
     with pytest.raises(NotFoundError):
-        manage.change(mine.context, "nobody", {"model": "m"})
+        manage.change_agent(mine.context, "nobody", {"model": "m"})
     assert manage.own_settings(mine.context, "mine") == AgentSettings(adapter="scripted", model="m")
     assert manage.own_settings(mine.context, "worker") == AgentSettings()
     with pytest.raises(NotFoundError):
@@ -263,16 +263,16 @@ def test_an_agent_is_declared_once(mine: Root) -> None:
 def test_a_change_is_a_persons_unless_it_is_said_whose(act: str, mine: Root) -> None:
     if act == "add":
         agent = "new"
-        manage.add(mine.context, agent, AgentSettings(adapter="scripted"))
+        manage.add_agent(mine.context, agent, AgentSettings(adapter="scripted"))
     else:
         agent = "mine"
         own = manage.own_settings(mine.context, agent)
         if act == "change":
-            manage.change(mine.context, agent, {"model": "n"})
+            manage.change_agent(mine.context, agent, {"model": "n"})
         elif act == "write":
             manage.write_settings(mine.context, agent, own, AgentSettings(adapter="scripted"))
         else:
-            manage.remove(mine.context, agent, purge=False)
+            manage.remove_agent(mine.context, agent, purge=False)
     last = mine.events(agent)[-1]
     assert isinstance(last, events.SettingsChanged) and last.by == "human"
 
@@ -293,14 +293,14 @@ def test_a_removed_agents_files_stay_and_it_is_said_where(mine: Root) -> None:
     said = f"mine is not declared any more; its queue and journal stay in {place.dir}"
     mine.place("mine@a")
     mine.place("minel")
-    assert manage.remove(mine.context, "mine", purge=False) == (
+    assert manage.remove_agent(mine.context, "mine", purge=False) == (
         f"{said}; its sessions stay, and run no more without mine: mine@a (beam agent rm --purge)"
     )
-    manage.change(mine.reload(), "worker", {"model": "m"})
+    manage.change_agent(mine.reload(), "worker", {"model": "m"})
     mine.place("worker@a")
     mine.place("worker@b")
     place = mine.context.agent_paths("worker")
-    assert manage.remove(mine.reload(), "worker", purge=False) == (
+    assert manage.remove_agent(mine.reload(), "worker", purge=False) == (
         f"worker is not declared any more; its queue and journal stay in {place.dir}"
         "; its sessions stay: worker@a, worker@b (beam agent rm --purge)"
     )
@@ -315,16 +315,16 @@ def test_what_was_not_added_can_not_be_removed(root: Root) -> None:
     ):
         said = f"{name} was not added by `beam agent add`, so it can't be removed"
         with refused(NotFoundError, said, hint, subject=name):
-            manage.remove(root.context, name, purge=False)
+            manage.remove_agent(root.context, name, purge=False)
     with pytest.raises(NotFoundError):
-        manage.remove(root.context, "nobody", purge=True)
-    assert manage.remove(root.context, "left", purge=True) == "left and all its messages and events are gone"
+        manage.remove_agent(root.context, "nobody", purge=True)
+    assert manage.remove_agent(root.context, "left", purge=True) == "left and all its messages and events are gone"
 
 
 def test_a_broken_agent_json_is_removed_all_the_same(mine: Root) -> None:
     path = mine.context.agent_paths("mine").dir / "agent.json"
     path.write_text("junk")
-    manage.remove(mine.context, "mine", purge=False)
+    manage.remove_agent(mine.context, "mine", purge=False)
     assert not path.exists()
 
 
@@ -333,7 +333,7 @@ def test_an_agent_in_a_turn_is_not_removed(purge: bool, mine: Root) -> None:
     lock = try_lock(mine.place("mine").lock)
     assert lock is not None
     with lock, refused(UnfinishedError, "mine is in a turn", "wait for it, or interrupt it", subject="mine"):
-        manage.remove(mine.context, "mine", purge=purge)
+        manage.remove_agent(mine.context, "mine", purge=purge)
     assert (mine.context.agent_paths("mine").dir / "agent.json").exists()
 
 
@@ -345,12 +345,12 @@ def test_a_purge_leaves_nothing_and_tells_whoever_waits(mine: Root) -> None:
     asked = mine.put("mine", sender="asker", reply="queue")
     own = mine.put("mine", sender="mine", reply="queue")
     Queue(lane.queue, lane.put_lock).put(mine.message("mine"), mine.clock, mine.context.config.limits)
-    left = home.agent("mine").dir.with_name(f"{GONE}mine")
+    left = home.agent("mine").dir.with_name(f"{REMOVED_PREFIX}mine")
     for folder in (left, home.turns / "mine", home.turns / "mine.aaaa", home.turns / "minel"):
         folder.mkdir(parents=True)
         (folder / "file").touch()
     home.search.touch()
-    assert manage.remove(mine.context, "mine", purge=True) == (
+    assert manage.remove_agent(mine.context, "mine", purge=True) == (
         "mine and all its messages and events are gone; 3 waited, and senders that wait for an answer are told"
     )
     assert home.agents() == ["asker"] and not left.exists() and not home.search.exists()
@@ -364,10 +364,10 @@ def test_a_purge_leaves_nothing_and_tells_whoever_waits(mine: Root) -> None:
 
 @pytest.mark.slow
 def test_a_mailboxs_message_that_somebody_took_is_taken_back_by_a_purge(root: Root, hurried: None) -> None:
-    manage.add(root.context, "desk", AgentSettings(mailbox=True))
+    manage.add_agent(root.context, "desk", AgentSettings(mailbox=True))
     message = root.put("desk", sender="asker", reply="queue")
     assert mailbox.recv(root.reload(), root.place("desk"), None) is not None
-    assert "; 1 waited, " in manage.remove(root.context, "desk", purge=True)
+    assert "; 1 waited, " in manage.remove_agent(root.context, "desk", purge=True)
     assert len(root.boxes("asker")["new"]) == 1 and message.id
 
 
@@ -375,12 +375,12 @@ def test_an_agent_whose_journal_is_damaged_is_purged(mine: Root) -> None:
     mine.hold("mine").close()
     (segment,) = mine.place("mine").journal.glob("*.jsonl")
     segment.write_bytes(b"junk\n")
-    assert manage.remove(mine.context, "mine", purge=True) == "mine and all its messages and events are gone"
+    assert manage.remove_agent(mine.context, "mine", purge=True) == "mine and all its messages and events are gone"
 
 
 def test_an_agent_is_unblocked_by_a_persons_word(root: Root, hurried: None) -> None:
     with refused(UsageError, "worker is not blocked", "beam status", subject="worker"):
-        manage.unblock(root.context, "worker")
+        manage.unblock_agent(root.context, "worker")
     record(root, "worker", started(3, owner=ELSEWHERE), events.Notice(code="blocked", text="who knows", turn=3))
     place = root.place("worker")
     if read_state(place.journal).blocked is None:
@@ -388,9 +388,9 @@ def test_an_agent_is_unblocked_by_a_persons_word(root: Root, hurried: None) -> N
     lock = try_lock(place.lock)
     assert lock is not None
     with lock, pytest.raises(UnfinishedError, match="worker is in a turn"):
-        manage.unblock(root.context, "worker")
+        manage.unblock_agent(root.context, "worker")
     said = "a person said that no process of turn 3 is left"
-    assert manage.unblock(root.context, "worker") == said
+    assert manage.unblock_agent(root.context, "worker") == said
     last = root.events("worker")[-1]
     assert isinstance(last, events.Notice) and (last.code, last.text, last.turn) == ("unblocked", said, 3)
     assert read_state(place.journal).blocked is None
@@ -420,13 +420,13 @@ def test_an_adopted_session_makes_an_agent_with_its_settings(root: Root) -> None
 def test_a_session_beside_an_agent_has_that_agents_settings_and_variables(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manage.add(root.context, "mine", AgentSettings(adapter="claude", env={"A": "1", "B": "1"}))
+    manage.add_agent(root.context, "mine", AgentSettings(adapter="claude", env={"A": "1", "B": "1"}))
     given: list[dict[str, str]] = []
 
     def past(*_: object, folder: str, environ: dict[str, str]) -> None:
         given.append(environ)
 
-    monkeypatch.setattr("beam.foreign.past.past", past)
+    monkeypatch.setattr("beam.foreign.past.past_events", past)
     manage.adopt_session(root.reload(), "mine@a", "claude:s1", AgentSettings(), by="ann")
     assert not (root.context.agent_paths("mine@a").dir / "agent.json").exists()
     manage.adopt_session(root.context, "mine@b", "claude:s1", AgentSettings(env={"B": "2"}), by="ann")
@@ -446,21 +446,21 @@ def test_a_session_beside_an_agent_has_that_agents_settings_and_variables(
 )
 def test_how_much_of_a_session_came_along_is_reported(left_out: int | None, said: str) -> None:
     imported = events.SessionImported(session_id="s", adapter="claude", events=5, left_out=left_out)
-    assert manage._history_of(imported, "a") == said
+    assert manage._history_text(imported, "a") == said
 
 
 @pytest.mark.slow
 def test_a_fork_is_refused_with_what_to_do(root: Root, hurried: None) -> None:
     declare(root, "{adapter: codex}")
     with refused(NotFoundError, "coder has no session yet", "beam send coder … starts one", subject="coder"):
-        manage.fork(root.context, "coder", "twin", by="ann")
+        manage.fork_agent(root.context, "coder", "twin", by="ann")
     in_session(root, "coder")
     lock = try_lock(root.place("twin").lock)
     assert lock is not None
     said = "another process is creating twin at this moment"
     with lock, refused(UnfinishedError, said, "give the copy another name", subject="twin"):
-        manage.fork(root.context, "coder", "twin", by="ann")
-    manage.fork(root.context, "coder", "twin", by="ann")
+        manage.fork_agent(root.context, "coder", "twin", by="ann")
+    manage.fork_agent(root.context, "coder", "twin", by="ann")
     (forked,) = [event for event in root.events("twin") if isinstance(event, events.SessionForked)]
     assert (forked.session_id, forked.of, forked.adapter, forked.by, forked.upto) == (
         "s1",
@@ -473,22 +473,22 @@ def test_a_fork_is_refused_with_what_to_do(root: Root, hurried: None) -> None:
         root.put(used)
         root.hold(used).waiting.scan()
         with refused(UsageError, f"there is already an agent {used} here", "give the copy another name", subject=used):
-            manage.fork(root.context, "coder", used, by="ann")
+            manage.fork_agent(root.context, "coder", used, by="ann")
     declare(root, "{adapter: gemini}")
     said = "coder can't continue in a copy of its session: gemini has no headless way to make one"
     with refused(UnsupportedError, said, "beam agent add twin gemini starts with an empty one", subject="coder"):
-        manage.fork(root.context, "coder", "twin", by="ann")
+        manage.fork_agent(root.context, "coder", "twin", by="ann")
 
 
 @pytest.mark.slow
 def test_a_fork_may_end_at_an_earlier_turn(root: Root) -> None:
     declare(root, "{adapter: codex}")
     record(root, "coder", *(body for n in (1, 2) for body in turn(n, "s1", adapter="codex", point=Point(ends=f"e{n}"))))
-    manage.fork(root.context, "coder", "twin", by="ann", at="1")
+    manage.fork_agent(root.context, "coder", "twin", by="ann", at="1")
     (forked,) = [event for event in root.events("twin") if isinstance(event, events.SessionForked)]
     assert forked.upto == "e1"
     with pytest.raises(NotFoundError):
-        manage.fork(root.context, "coder", "third", by="ann", at="9")
+        manage.fork_agent(root.context, "coder", "third", by="ann", at="9")
     assert "third" not in root.context.home.agents()
 
 
@@ -496,7 +496,7 @@ def test_a_session_of_another_adapter_is_not_copied(root: Root) -> None:
     declare(root, "{adapter: codex}")
     in_session(root, "coder", "claude")
     with pytest.raises(NotFoundError, match="has no session yet"):
-        manage.fork(root.context, "coder", "twin", by="ann")
+        manage.fork_agent(root.context, "coder", "twin", by="ann")
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
@@ -516,15 +516,15 @@ def test_a_lock_is_asked_of_a_broker_that_serves_the_root(
         return "released"
 
     monkeypatch.setattr("beam.broker.requests.request", request)
-    monkeypatch.setattr("beam.broker.registry.running", lambda home: object())
+    monkeypatch.setattr("beam.broker.registry.running_broker", lambda home: object())
     if is_kept:
         with refused(UnfinishedError, "worker is in a turn", "wait for it, or interrupt it", subject="worker"):
-            result(manage.lock_of(root.context, paths, by="ann"))
+            result(manage.acquire_agent_lock(root.context, paths, by="ann"))
         lock.release()
     else:
-        result(manage.lock_of(root.context, paths, by="ann")).release()
+        result(manage.acquire_agent_lock(root.context, paths, by="ann")).release()
     assert asked == [((root.context, paths, "release"), {"by": "ann"})]
-    result(manage.lock_of(root.context, paths, by="ann")).release()
+    result(manage.acquire_agent_lock(root.context, paths, by="ann")).release()
     assert len(asked) == 1
 
 
@@ -534,7 +534,7 @@ class Moment:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: float = math.inf, then: Callable[[], object] = int) -> None:
         self.now, self._at, self._then = 100.0, 100.0 + at, then
         monkeypatch.setattr(manage, "time", self)
-        monkeypatch.setattr(manage, "_LOOK_S", 0.25)
+        monkeypatch.setattr(manage, "_LOCK_RETRY_S", 0.25)
 
     def monotonic(self) -> float:
         return self.now
@@ -551,7 +551,7 @@ def test_a_lock_that_others_hold_for_a_moment_is_waited_for(root: Root, monkeypa
     held = try_lock(paths.lock)
     assert held is not None
     time = Moment(monkeypatch, 0.5, held.release)
-    result(manage.lock_of(root.context, paths, by="ann")).release()
+    result(manage.acquire_agent_lock(root.context, paths, by="ann")).release()
     assert time.now == 100.5
 
 
@@ -560,5 +560,5 @@ def test_a_lock_that_stays_held_is_given_up_after_a_second(root: Root, monkeypat
     held = try_lock(paths.lock)
     assert held is not None
     with held, refused(UnfinishedError, "worker is in a turn", "wait for it, or interrupt it", subject="worker"):
-        result(manage.lock_of(root.context, paths, by="ann"))
+        result(manage.acquire_agent_lock(root.context, paths, by="ann"))
     assert time.now == 101.0

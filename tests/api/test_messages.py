@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from beam.api.messages import Pending, QueueItem, find_outcome, queue_items
+from beam.api.messages import PendingMessage, QueueItem, find_outcome, queue_items
 from beam.base.errors import NotFoundError
 from beam.broker import mailbox
 from beam.model.outcome import Outcome
@@ -20,11 +20,11 @@ def test_a_message_is_shown_from_its_queue_to_its_outcome(root: Root) -> None:
     first, second = root.put("box", "one"), root.put("box", "two")
     place = root.place("box")
     waiting = find_outcome(place, second.id)
-    assert isinstance(waiting, Pending)
+    assert isinstance(waiting, PendingMessage)
     assert (waiting.status, waiting.position, waiting.text) == ("waiting", 1, "two")
     mailbox.recv(root.context, place, None)
     running = find_outcome(place, first.id)
-    assert isinstance(running, Pending)
+    assert isinstance(running, PendingMessage)
     assert running.status == "running"
     mailbox.reply(root.context, place, first.id, "done", failed=False)
     over = find_outcome(place, first.id)
@@ -89,7 +89,7 @@ def claimed(root: Root, agent: str = "worker") -> str:
 def test_a_message_whose_holder_died_is_said_to_have(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     message_id = claimed(root)
     place = root.place("worker")
-    running = Pending(message_id=message_id, agent="worker", status="running", attempt=2, position=0, text="hi")
+    running = PendingMessage(message_id=message_id, agent="worker", status="running", attempt=2, position=0, text="hi")
     assert find_outcome(place, message_id) == running
     assert [item.box for item in queue_items(root.context, ["worker"])] == ["running"]
     monkeypatch.setattr("beam.process.tree.is_alive", lambda owner: False)
@@ -102,7 +102,7 @@ def test_a_message_that_can_not_be_read_is_shown_without_its_text(root: Root) ->
     (path,) = (root.place("box").queue / "new").iterdir()
     path.write_bytes(b"{")
     shown = find_outcome(root.place("box"), message.id)
-    assert shown == Pending(message_id=message.id, agent="box", status="running", attempt=1, position=0, text="")
+    assert shown == PendingMessage(message_id=message.id, agent="box", status="running", attempt=1, position=0, text="")
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_a_retried_message_is_pending_though_it_has_an_outcome(root: Root) -> No
     (path,) = (root.place("box").queue / "dead").iterdir()
     path.rename(path.parent.parent / "new" / path.name)
     again = find_outcome(root.place("box"), message.id)
-    assert isinstance(again, Pending) and again.status == "waiting"
+    assert isinstance(again, PendingMessage) and again.status == "waiting"
 
 
 def test_a_message_that_is_nowhere_is_not_found(root: Root) -> None:

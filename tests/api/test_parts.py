@@ -13,9 +13,9 @@ import pytest
 
 from beam.agents import registry
 from beam.api import Beam, agents, deciding, diff, next_mode, notify, proxy
-from beam.api.deciding import Allow, Deciding, Deny
+from beam.api.deciding import Allow, AskDecider, Deny
 from beam.api.diff import WorkTreeDiff
-from beam.api.keeping import Keeping
+from beam.api.keeping import AgentKeeper
 from beam.api.next_mode import NextMode
 from beam.api.notify import TargetLine, TargetTried
 from beam.api.stream import Stream
@@ -26,10 +26,10 @@ from beam.model.message import ModelCalls, Options
 from beam.model.notification import Notification
 from beam.model.outcome import ModelCallCounts, Outcome, Status
 from beam.notify import spool
-from beam.notify.spool import Item, Tried
+from beam.notify.spool import Item, TryResult
 from beam.proxy.budget import Budget
 from beam.proxy.options import ProxyOptions
-from beam.turns.choice import ASKS, KEPT, NOT_KEPT
+from beam.turns.choice import REASON_ASKS, REASON_KEPT, REASON_NOT_KEPT
 from tests.support.context import Root
 from tests.support.journals import closed, finished, record, started
 from tests.support.refused import refused
@@ -50,7 +50,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     did: list[Any] = []
 
     class Tree:
-        async def take_without_index(self, agent: str) -> str:
+        async def take_with_copied_index(self, agent: str) -> str:
             did.append(agent)
             return "now"
 
@@ -204,7 +204,7 @@ def test_two_runs_of_a_prompt_are_compared_by_where_they_differed() -> None:
             seen(each)
         return second
 
-    found = proxy.check(send, "a", "hi", upstream="http://m")
+    found = proxy.compare_runs(send, "a", "hi", upstream="http://m")
     assert found == proxy.ProxyChecked(
         first=first, second=second, counts=counts, calls=tuple(calls), places=(("/b", 2), ("/a", 1))
     )
@@ -215,7 +215,7 @@ def test_two_runs_of_a_prompt_are_compared_by_where_they_differed() -> None:
     assert replayed == Options(once=True, model_calls=ModelCalls(replay=folder))
     assert folder.endswith("/recording") and "/beam-doctor-" in folder and not Path(folder).parent.exists()
     second = first
-    assert proxy.check(send, "a", "hi", upstream="").counts == ModelCallCounts()
+    assert proxy.compare_runs(send, "a", "hi", upstream="").counts == ModelCallCounts()
 
 
 # -- notifications -----------------------------------------------------------------------------------------------------
@@ -233,12 +233,12 @@ def told(root: Root) -> Root:
 
 
 def given_up(root: Root, number: int, at: str, error: str) -> None:
-    target = notify._configured(root.context)[0][1]
+    target = notify._configured_targets(root.context)[0][1]
     notification = Notification(
         id=f"turn-{number}", event="failed", at=at, agent="box", project=str(root.base), text="x"
     )
     spool.put(root.context.home.notify, target, notification)
-    (name,) = spool.waiting(root.context.home.notify)
+    (name,) = spool.waiting_names(root.context.home.notify)
     item = spool.read(root.context.home.notify, name)
     assert item is not None
     if error:
@@ -252,10 +252,10 @@ def test_targets_are_listed_with_what_became_of_their_notifications(told: Root) 
     given_up(told, 1, "2026-01-02T00:00:00Z", "the last")
     given_up(told, 2, "2026-01-01T00:00:00Z", "the first")
     given_up(told, 3, "2026-01-03T00:00:00Z", "")
-    target = notify._configured(told.context)[0][1]
+    target = notify._configured_targets(told.context)[0][1]
     notification = Notification(id="w", event="failed", at=TS, agent="box", project="/p", text="x")
     spool.put(told.context.home.notify, target, notification)
-    first, second = notify.listed(told.context)
+    first, second = notify.list_targets(told.context)
     assert first == TargetLine(
         target=first.target,
         origin="beam.yaml",
@@ -272,23 +272,23 @@ def test_targets_are_listed_with_what_became_of_their_notifications(told: Root) 
         ("finished",), (), 0, 0, 0, "",
     )  # fmt: skip
     told.environ.pop("BEAM_TRUST")
-    assert [line.trusted for line in notify.listed(told.reload())] == [False, False]
+    assert [line.trusted for line in notify.list_targets(told.reload())] == [False, False]
 
 
 def test_each_target_is_tried_once(told: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
 
     def deliver_with(home: Any, environ: Any, log: int) -> Any:
-        def deliver(target: Any, item: Item) -> Tried:
+        def deliver(target: Any, item: Item) -> TryResult:
             given.append((home, environ, log, target.key, item))
-            return Tried(error="refused" if target.webhook else "")
+            return TryResult(error="refused" if target.webhook else "")
 
         return deliver
 
     monkeypatch.setattr(notify, "deliver_with", deliver_with)
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(fileno=lambda: 7))
     found = notify.try_targets(told.context, agent="ann")
-    names = [line.target for line in notify.listed(told.context)]
+    names = [line.target for line in notify.list_targets(told.context)]
     assert found == [TargetTried(target=names[0], error=""), TargetTried(target=names[1], error="refused")]
     home, environ, log, key, item = given[0]
     assert (home, environ, log) == (told.context.home, told.context.environ, 7)
@@ -313,7 +313,7 @@ def test_without_a_target_none_is_tried(root: Root) -> None:
     hint = "write it into ~/.config/beam/config.yaml, as docs/notify.md shows"
     with refused(NotFoundError, "notify: is in no configuration", hint):
         notify.try_targets(root.context, agent="ann")
-    assert notify.listed(root.context) == []
+    assert notify.list_targets(root.context) == []
 
 
 # -- the next mode -----------------------------------------------------------------------------------------------------
@@ -322,10 +322,10 @@ def test_without_a_target_none_is_tried(root: Root) -> None:
 @pytest.mark.parametrize(
     ("settings", "runs", "unfit", "expected"),
     [
-        ("adapter: claude", False, "", NextMode(face="exec", why=NOT_KEPT)),
-        ("adapter: claude", True, "", NextMode(face="dialogue", why=KEPT)),
+        ("adapter: claude", False, "", NextMode(face="exec", why=REASON_NOT_KEPT)),
+        ("adapter: claude", True, "", NextMode(face="dialogue", why=REASON_KEPT)),
         ("adapter: claude", True, "it is broken", NextMode(face="exec", why="it is broken")),
-        ("adapter: claude, access: ask", True, "", NextMode(face="dialogue", why=ASKS)),
+        ("adapter: claude, access: ask", True, "", NextMode(face="dialogue", why=REASON_ASKS)),
         ("adapter: pi", True, "", NextMode(face="exec")),
         ("mailbox: true", True, "", NextMode(face="mailbox")),
         ("adapter: amp", True, "", NextMode(face="unverified")),
@@ -336,16 +336,16 @@ def test_the_mode_of_the_next_message_is_reported_with_the_reason(
 ) -> None:
     (root.base / "beam.yaml").write_text(f"agents:\n  one: {{{settings}}}\n")
     root.reload()
-    monkeypatch.setattr("beam.broker.registry.running", lambda home: object() if runs else None)
+    monkeypatch.setattr("beam.broker.registry.running_broker", lambda home: object() if runs else None)
     seen = SimpleNamespace(unfit=unfit)
-    monkeypatch.setattr("beam.turns.cli_version.last_seen", lambda *given: seen if unfit else None)
+    monkeypatch.setattr("beam.turns.cli_version.last_seen_version", lambda *given: seen if unfit else None)
     resolved = root.context.config.resolve("one")
     status: Any = SimpleNamespace(kept=None)
     adapter = registry.adapter(resolved.settings.adapter)
     assert next_mode.next_mode(root.context, resolved, adapter, status) == expected
-    if expected.why == NOT_KEPT:
+    if expected.why == REASON_NOT_KEPT:
         status = SimpleNamespace(kept=object())
-        assert next_mode.next_mode(root.context, resolved, adapter, status).why == KEPT
+        assert next_mode.next_mode(root.context, resolved, adapter, status).why == REASON_KEPT
 
 
 @pytest.mark.slow
@@ -371,7 +371,7 @@ def test_an_agent_is_listed_with_its_settings_or_what_is_wrong_with_them(root: R
         agent="nobody", adapter="", declared_in="", face="", model=None, access=None, installed=None, error=gone.error
     )
     record(root, "box", events.SessionForked(session_id="s1", of="one", adapter="codex"))
-    shown = agents.agent_shown(root.context, "one")
+    shown = agents.agent_details(root.context, "one")
     assert (shown.fork, shown.cwd, shown.face, shown.installed, shown.untrusted) == (
         None,
         str(root.base),
@@ -380,10 +380,10 @@ def test_an_agent_is_listed_with_its_settings_or_what_is_wrong_with_them(root: R
         None,
     )
     assert shown.environment == "that of the process that runs the turn, minus the deny list, plus env:"
-    assert agents._fork(root.place("box")) == "session s1 of one"
+    assert agents._fork_text(root.place("box")) == "session s1 of one"
     (segment,) = root.place("box").journal.glob("*.jsonl")
     segment.write_bytes(b"junk\n")
-    assert agents._fork(root.place("box")) is None
+    assert agents._fork_text(root.place("box")) is None
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
@@ -415,7 +415,7 @@ class Decided:
                 lambda _, context: self.reported.append(f"{context['message']}: {context['exception']}")
             )
             seen: list[Any] = []
-            made = Deciding(self.root.context, on_ask, seen.append, by="ann")
+            made = AskDecider(self.root.context, on_ask, seen.append, by="ann")
             made.event(asked)
             for event in later:
                 made.event(event)
@@ -534,7 +534,7 @@ def test_an_agent_is_held_until_the_program_ends_its_part(root: Root, monkeypatc
     monkeypatch.setattr("beam.api.keeping.Holder", Holder)
     monkeypatch.setattr("beam.process.tree.become_subreaper", lambda: did.append("reaps"))
     root.place("worker")
-    keeping = Keeping(root.context)
+    keeping = AgentKeeper(root.context)
     keeping.hold_now(root.place("worker"))
     keeping.hold_now(root.place("worker"))
     asyncio.run(keeping.hold(root.place("worker")))
@@ -564,12 +564,12 @@ def test_what_waits_where_a_program_left_goes_to_its_sender_or_a_worker(
         did.append(("left", paths.agent))
 
     monkeypatch.setattr("beam.api.keeping.Holder", Holder)
-    monkeypatch.setattr("beam.api.keeping.leave_to_its_sender", leave)
-    monkeypatch.setattr("beam.broker.launch.ensure", lambda context, paths: did.append(("runs", paths.agent)))
+    monkeypatch.setattr("beam.api.keeping.wait_for_sender", leave)
+    monkeypatch.setattr("beam.broker.launch.ensure_worker", lambda context, paths: did.append(("runs", paths.agent)))
     for name in ("worker", "other"):
         if name == "worker":
             root.put(name)
-        keeping = Keeping(root.context)
+        keeping = AgentKeeper(root.context)
         keeping.hold_now(root.place(name))
         keeping.close()
     assert did == [("left", "worker"), ("runs", "worker")]
@@ -713,7 +713,7 @@ def test_dead_letters_are_dropped_one_by_one(root: Root, monkeypatch: pytest.Mon
 
 def test_an_approval_can_add_a_rule(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     did: list[Any] = []
-    monkeypatch.setattr("beam.api.asks.find", lambda context, ask_id: (root.place("box@a"), ask_id))
+    monkeypatch.setattr("beam.api.asks.find_ask", lambda context, ask_id: (root.place("box@a"), ask_id))
     monkeypatch.setattr("beam.api.rules.check_allow", lambda *given: did.append(("checked", *given[1:])))
     monkeypatch.setattr("beam.api.rules.add", lambda *given, by: did.append(("added", *given[1:], by)))
 

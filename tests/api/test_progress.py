@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from beam.api.progress import Watched
+from beam.api.progress import QueueProgress
 from beam.model import events
 from beam.model.outcome import Status, Usage
 from beam.process import tree
@@ -13,7 +13,7 @@ from tests.support.context import Root
 
 def test_the_turn_that_runs_is_reported_with_its_time_its_call_and_its_tokens(root: Root) -> None:
     place = root.place("worker")
-    watched = Watched(lambda: place, root.clock)
+    watched = QueueProgress(lambda: place, root.clock)
     assert watched.look() is None
     lease = root.hold("worker")
     started = events.TurnStarted(owner=tree.this_process(), turn_key="k", adapter="command", via="exec")
@@ -29,7 +29,7 @@ def test_the_turn_that_runs_is_reported_with_its_time_its_call_and_its_tokens(ro
     lease.log.record(
         events.UsageSeen(usage=Usage(input_tokens=13000, output_tokens=300)), turn=1, message_id="worker-m"
     )
-    for late in (watched, Watched(lambda: place, root.clock)):  # one that saw all of it, and one that comes now
+    for late in (watched, QueueProgress(lambda: place, root.clock)):  # one that saw all of it, and one that comes now
         now = late.look()
         assert now is not None and now.call is not None and (now.call.call_id, now.tokens) == ("2", 13300)
     lease.log.record(events.ToolReturned(call_id="2"), turn=1, message_id="worker-m")
@@ -49,4 +49,4 @@ def test_an_agent_whose_journal_is_damaged_is_not_reported(root: Root) -> None:
     root.hold("worker").close()
     (path,) = place.journal.glob("*.jsonl")
     path.write_bytes(b"nonsense\n")
-    assert Watched(lambda: place, root.clock).look() is None
+    assert QueueProgress(lambda: place, root.clock).look() is None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beam.api import Beam, deciding, rewind
-from beam.api.deciding import Deciding
+from beam.api.deciding import AskDecider
 from beam.api.sessions import _History
 from beam.api.stream import Stream
 from beam.api.team_join import Joining
@@ -55,7 +55,7 @@ def test_the_turns_that_can_be_taken_back_are_those_of_the_session_with_their_me
             return happened.pop(0) if happened else []
 
     monkeypatch.setattr(rewind, "Reader", Read)
-    past = rewind._past(root.context.home.agent("a"), "s1")
+    past = rewind._past_turns(root.context.home.agent("a"), "s1")
     assert [(each.turn, each.message_id) for each in past] == [(1, "a-1"), (4, "a-4")]
 
 
@@ -79,7 +79,7 @@ def test_a_search_of_every_root_has_this_one_once(
     searched: list[Any] = []
     beam = Beam(cwd=root.context.home.project, environ={"HOME": str(root.context.home.root), "BEAM_TRUST": "1"})
     other = object()
-    monkeypatch.setattr("beam.root.discovery.known", lambda _: [other, *([beam.home] if is_known else [])])
+    monkeypatch.setattr("beam.root.discovery.known_roots", lambda _: [other, *([beam.home] if is_known else [])])
     monkeypatch.setattr("beam.api.search.search", lambda homes, *_, **__: searched.extend(homes))
     beam.search("word", every_root=every_root)
     assert searched.count(beam.home) == 1 and (other in searched) == every_root
@@ -92,7 +92,7 @@ def test_a_function_that_decides_runs_in_a_thread_and_its_answer_comes_back(answ
             asyncio.get_running_loop()
         return answer
 
-    assert asyncio.run(asyncio.wait_for(deciding._in_thread(decide, None), 5)) == answer  # type: ignore[arg-type]
+    assert asyncio.run(asyncio.wait_for(deciding._call_in_thread(decide, None), 5)) == answer  # type: ignore[arg-type]
 
 
 def test_what_a_function_that_decides_raises_is_raised_where_it_is_awaited() -> None:
@@ -100,14 +100,14 @@ def test_what_a_function_that_decides_raises_is_raised_where_it_is_awaited() -> 
         raise KeyError("no")
 
     with pytest.raises(KeyError):
-        asyncio.run(asyncio.wait_for(deciding._in_thread(decide, None), 5))  # type: ignore[arg-type]
+        asyncio.run(asyncio.wait_for(deciding._call_in_thread(decide, None), 5))  # type: ignore[arg-type]
 
 
 def test_whoever_has_a_function_decide_still_sees_each_event(root: Root) -> None:
     seen: list[Any] = []
     passed: Callable[[Any], None] = seen.append
     event = finished(1, 1, "s1")
-    Deciding(root.context, lambda _: None, passed, by="me").event(event)  # type: ignore[arg-type,return-value]
+    AskDecider(root.context, lambda _: None, passed, by="me").event(event)  # type: ignore[arg-type,return-value]
     assert seen == [event]
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from beam.api.report import ReportLine, activity, report, turns_of
+from beam.api.report import ReportLine, activity, report, turn_lines
 from beam.model.events import (
     AnyEvent,
     MessageQueued,
@@ -41,7 +41,7 @@ def turn(begin: int, **fields: object) -> list[AnyEvent]:
 
 
 def test_a_turn_tells_its_work_its_waiting_and_its_cost() -> None:
-    (line,) = turns_of("a", turn(0, cost_usd=0.5, usage=Usage(input_tokens=10, output_tokens=2)))
+    (line,) = turn_lines("a", turn(0, cost_usd=0.5, usage=Usage(input_tokens=10, output_tokens=2)))
     assert (line.agent, line.model, line.turns, line.failures) == ("a", "claude-opus-4-8", 1, {})
     assert (line.worked_s, line.queued_s, line.asked_s) == (10.0, 2.0, 4.0)
     assert (line.cost_usd, line.estimated_usd) == (0.5, None)
@@ -49,18 +49,18 @@ def test_a_turn_tells_its_work_its_waiting_and_its_cost() -> None:
 
 def test_sums_add_up_and_keep_the_longest() -> None:
     failed = {"status": Status.FAILED, "class_": Class.AUTH, "duration_s": 1.0}
-    first, second = turns_of("a", [*turn(0), *turn(20, **failed)])
+    first, second = turn_lines("a", [*turn(0), *turn(20, **failed)])
     total = first.plus(second)
     assert (total.turns, total.failures) == (2, {"auth": 1})
     assert (total.worked_s, total.worked_most_s, total.asked_s, total.asked_most_s) == (11.0, 10.0, 8.0, 4.0)
 
 
 def test_turns_that_ended_before_are_left_out() -> None:
-    assert len(list(turns_of("a", [*turn(0), *turn(20)], since=at(15)))) == 1
+    assert len(list(turn_lines("a", [*turn(0), *turn(20)], since=at(15)))) == 1
 
 
 def test_what_has_no_price_of_its_own_is_estimated() -> None:
-    (line,) = turns_of("a", turn(0, usage=Usage(input_tokens=1_000_000, output_tokens=0)))
+    (line,) = turn_lines("a", turn(0, usage=Usage(input_tokens=1_000_000, output_tokens=0)))
     assert line.cost_usd is None
     assert line.estimated_usd is not None
     assert line.estimated_usd > 0

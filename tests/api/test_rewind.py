@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beam.api import live, rewind
-from beam.api.rewind import Rewound, point_of
+from beam.api.rewind import RewindResult, last_message_id
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.base.steps import Steps
 from beam.broker import requests
@@ -37,7 +37,7 @@ class Asked:
             self.calls.append((paths.agent, verb, target, text, by))
             return "done"
 
-        monkeypatch.setattr(live, "act", act)
+        monkeypatch.setattr(live, "run_action", act)
         monkeypatch.setattr(requests, "request", request)
 
 
@@ -57,9 +57,9 @@ def root(root: Root) -> Root:
     return root
 
 
-def back(root: Root, to: str | None, what: str = "conversation", *, dry_run: bool = False) -> Rewound:
+def back(root: Root, to: str | None, what: str = "conversation", *, dry_run: bool = False) -> RewindResult:
     paths = root.place("worker")
-    found: Rewound = result(rewind.rewind(root.context, paths, to, what, dry_run=dry_run, by="ann"))
+    found: RewindResult = result(rewind.rewind(root.context, paths, to, what, dry_run=dry_run, by="ann"))
     return found
 
 
@@ -70,7 +70,7 @@ def back(root: Root, to: str | None, what: str = "conversation", *, dry_run: boo
 def test_a_conversation_goes_back_to_a_turn_or_to_the_one_before_the_last(
     to: str | None, kept: int, dropped: tuple[int, ...], root: Root, asked: Asked
 ) -> None:
-    expected = Rewound(agent="worker", session_id="s1", to=kept, turns=dropped, conversation=True)
+    expected = RewindResult(agent="worker", session_id="s1", to=kept, turns=dropped, conversation=True)
     assert back(root, to) == expected
     assert asked.calls == [("worker", "rewind", "s1", f'{{"upto":"e{kept}","to":{kept}}}', "ann")]
 
@@ -78,7 +78,7 @@ def test_a_conversation_goes_back_to_a_turn_or_to_the_one_before_the_last(
 def test_files_go_back_to_what_they_were_before_the_first_turn_that_is_dropped(root: Root, asked: Asked) -> None:
     found = back(root, "2", "files")
     files = {"files": ("a.py", "b.py"), "lines_added": 3, "lines_removed": 4}
-    assert found == Rewound(agent="worker", session_id="s1", to=2, turns=(3, 4), conversation=False, **files)
+    assert found == RewindResult(agent="worker", session_id="s1", to=2, turns=(3, 4), conversation=False, **files)
     assert asked.calls == [
         ("worker", "rewind.files", {"to": "b3", "dry_run": True}, "ann"),
         ("worker", "rewind.files", {"to": "b3", "dry_run": False}, "ann"),
@@ -179,6 +179,6 @@ def test_a_cli_that_can_not_go_back_is_said_to(root: Root) -> None:
 
 def test_the_end_of_a_turn_is_known_by_its_number_or_its_message(root: Root) -> None:
     paths = root.place("worker")
-    assert [point_of(paths, "s1", at, "claude") for at in ("2", "m-3")] == ["e2", "e3"]
+    assert [last_message_id(paths, "s1", at, "claude") for at in ("2", "m-3")] == ["e2", "e3"]
     with pytest.raises(NotFoundError):
-        point_of(paths, "s2", "2", "claude")
+        last_message_id(paths, "s2", "2", "claude")

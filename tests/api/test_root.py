@@ -27,10 +27,10 @@ def home(tmp_path: Path, environ: dict[str, str]) -> RootPaths:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "beam.yaml").write_text("agents: {}\n")
-    found = discovery.find(None, cwd=folder, environ=environ)
+    found = discovery.find_root(None, cwd=folder, environ=environ)
     for paths in (found.agent("box"), found.agent("box").lane_of("aaaa")):
         discovery.create(found, paths)
-    discovery.remember(found, environ)
+    discovery.remember_root(found, environ)
     return found
 
 
@@ -43,17 +43,17 @@ def wait_in(home: RootPaths, count: int = 2) -> None:
 def test_a_root_is_listed_with_its_folder_its_agents_and_what_waits(home: RootPaths, environ: dict[str, str]) -> None:
     wait_in(home)
     line = RootLine(root=str(home.root), project=str(home.project), exists=True, agents=("box",), waiting=3)
-    assert roots.lines(environ) == [line]
+    assert roots.root_lines(environ) == [line]
     home.project.rename(home.project.with_name("moved"))
-    assert [each.exists for each in roots.lines(environ)] == [False]
+    assert [each.exists for each in roots.root_lines(environ)] == [False]
 
 
 def test_a_path_is_shown_as_text() -> None:
-    assert roots.text(Path(os.fsdecode(b"/a\xff/\xc3\xbc"))) == "/a\\xff/ü"
+    assert roots.path_text(Path(os.fsdecode(b"/a\xff/\xc3\xbc"))) == "/a\\xff/ü"
 
 
 def test_a_root_of_an_earlier_beam_is_one_with_agents(home: RootPaths) -> None:
-    old = home.project / discovery.OLD_NAME
+    old = home.project / discovery.OLD_ROOT_NAME
     assert roots.old_root(home) is None
     (old / "agents").mkdir(parents=True)
     assert roots.old_root(home) == old
@@ -69,7 +69,7 @@ def test_an_ordinary_root_has_no_notes(home: RootPaths, environ: dict[str, str])
 
 
 def test_what_is_odd_about_a_root_is_a_sentence_each(home: RootPaths, environ: dict[str, str]) -> None:
-    old = home.project / discovery.OLD_NAME
+    old = home.project / discovery.OLD_ROOT_NAME
     (old / "agents").mkdir(parents=True)
     said = f"{old} is of an earlier version of beam and is not read; to look at it: beam doctor --adopt"
     assert list(roots.notes(home, environ)) == [said]
@@ -97,7 +97,7 @@ def test_a_folder_that_was_replaced_is_told_where_all_is(home: RootPaths, enviro
 def test_a_folder_that_was_moved_is_told_what_it_was(home: RootPaths, environ: dict[str, str]) -> None:
     moved = home.project.with_name("moved")
     home.project.rename(moved)
-    here = discovery.find(None, cwd=moved, environ=environ)
+    here = discovery.find_root(None, cwd=moved, environ=environ)
     said = (
         f"this folder was known as {home.project}, with the root {home.root}; to go on with that: beam doctor --adopt"
     )
@@ -144,7 +144,7 @@ def test_what_beam_did_not_put_into_a_root_stays(home: RootPaths, environ: dict[
 
 def test_a_root_that_does_not_say_whose_it_is_can_be_removed(home: RootPaths, environ: dict[str, str]) -> None:
     (home.root / discovery.PROJECT_JSON).unlink()
-    assert roots.lines(environ) == []
+    assert roots.root_lines(environ) == []
     assert roots.remove(home.root, environ, sure=False) == f"removed {home.root}"
 
 

@@ -31,7 +31,7 @@ def root(root: Root) -> Root:
 def test_the_rules_of_an_agent_are_listed_in_the_order_of_decision(root: Root) -> None:
     rules.add(root.context, "coder", "ask", "Bash(git push *)", by="ann")
     root.reload()
-    found = rules.listed(root.context, "coder")
+    found = rules.list_rules(root.context, "coder")
     assert [(each.decision, each.rule, each.whose) for each in found] == [
         ("deny", "Edit(//etc/**)", "beam.yaml"),
         ("ask", "Bash(git push *)", "agent.json"),
@@ -39,7 +39,7 @@ def test_the_rules_of_an_agent_are_listed_in_the_order_of_decision(root: Root) -
     ]
     faces = {"exec": "agent", "dialogue": "beam", "terminal": ""}
     assert found[2] == RuleLine(agent="coder", decision="allow", rule="Bash(ls *)", whose="beam.yaml", faces=faces)
-    assert found[2].v == 1 and rules.listed(root.context, "box") == []
+    assert found[2].v == 1 and rules.list_rules(root.context, "box") == []
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_rules_of_an_agent_are_listed_in_the_order_of_decision(root: Root) -
 def test_a_call_is_decided_by_a_rule(
     call: str, decision: Any, rule: str, because: str, by: tuple[str, ...], root: Root
 ) -> None:
-    found = rules.tried(root.context, "coder", call)
+    found = rules.try_rules(root.context, "coder", call)
     assert found == RuleTried(
         agent="coder",
         call=call,
@@ -78,7 +78,7 @@ def test_a_call_is_decided_by_a_rule(
 
 def test_rules_of_one_message_decide_with_the_others(root: Root) -> None:
     more = RuleLists(ask=("Bash(ls *)",))
-    found = rules.tried(root.context, "coder", "Bash(ls -l)", more=more)
+    found = rules.try_rules(root.context, "coder", "Bash(ls -l)", more=more)
     assert (found.decision, found.rule) == ("ask", "Bash(ls *)")
     assert found.why == (
         f"ask Bash(ls *) of {found.whose} wins over all rules that allow; a person is asked, "
@@ -104,7 +104,7 @@ def test_where_no_rule_decides_the_access_does(access: Any, why: str, root: Root
             "no rule allows a command with something in doubt in it (a redirection, a substitution, a variable …); ",
         ),
     ):
-        found = rules.tried(root.context, "coder", call, access=access, via=via)
+        found = rules.try_rules(root.context, "coder", call, access=access, via=via)
         assert found == RuleTried(
             agent="coder", call=call, access=access, face=found.face, decision=None, why=begins + why
         )
@@ -112,14 +112,14 @@ def test_where_no_rule_decides_the_access_does(access: Any, why: str, root: Root
 
 
 def test_a_doubt_counts_only_where_a_rule_could_allow_it(root: Root) -> None:
-    assert rules.tried(root.context, "reader", "Bash(ls > out)").why.startswith("no rule is about it; ")
-    assert rules.tried(root.context, "coder", "Read(/x)").why.startswith("no rule is about it; ")
+    assert rules.try_rules(root.context, "reader", "Bash(ls > out)").why.startswith("no rule is about it; ")
+    assert rules.try_rules(root.context, "coder", "Read(/x)").why.startswith("no rule is about it; ")
 
 
 def test_in_a_root_where_agents_may_write_no_more_than_read_counts(root: Root) -> None:
     exposed = structs.replace(root.context, exposed=True)
-    assert rules.tried(exposed, "coder", "Bash(make)").access == "read"
-    assert rules.tried(root.context, "coder", "Bash(make)").access == "edit"
+    assert rules.try_rules(exposed, "coder", "Bash(make)").access == "read"
+    assert rules.try_rules(root.context, "coder", "Bash(make)").access == "edit"
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from beam.api import Beam
-from beam.api.send import _acquired
+from beam.api.send import _acquire_lease
 from beam.broker import standing
 from beam.broker.lease import AgentLease
 from beam.model import events
@@ -42,7 +42,7 @@ def test_only_the_events_of_the_own_message_are_seen(root: Root) -> None:
     seen: list[events.Event] = []
 
     async def acquired() -> AgentLease | None:
-        return await _acquired(root.context, paths, message, Stop(), seen=seen.append, fold=Fold(paths.journal))
+        return await _acquire_lease(root.context, paths, message, Stop(), seen=seen.append, fold=Fold(paths.journal))
 
     lease = asyncio.run(acquired())
     assert lease is not None

@@ -63,7 +63,7 @@ class Parts:
         monkeypatch.setattr(module, "put", put)
         monkeypatch.setattr(module, "replay_outcome", lambda *given: self.did.append("replayed") or self.replayed)
         monkeypatch.setattr(module.registry, "yield_to_broker", steps("yielded", lambda: None))
-        monkeypatch.setattr(module, "until_let_go", steps("waited", lambda: self.let_go))
+        monkeypatch.setattr(module, "wait_until_released", steps("waited", lambda: self.let_go))
         monkeypatch.setattr(module, "follow", steps("followed", lambda: self.followed, "after_seq"))
         monkeypatch.setattr(module, "withdraw", steps("withdrawn", lambda: self.withdrawn, "by"))
         monkeypatch.setattr(module, "AgentLease", SimpleNamespace(acquire=acquire))
@@ -160,7 +160,7 @@ def test_a_signal_withdraws_the_own_message_alone(
 def fold(failures: int, reason: str | None, state: str) -> Any:
     last = SimpleNamespace(reason=reason) if reason is not None else None
     found = SimpleNamespace(failures=["x"] * failures, last=last, circuit_until="2026-01-01T12:30:05Z", seq=0)
-    return SimpleNamespace(last=lambda: found, circuit=state)
+    return SimpleNamespace(last_state=lambda: found, circuit=state)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_message_is_run_if_nothing_is_ahead_of_it(
     monkeypatch.setattr(module, "replay_outcome", lambda paths, state, message_id, seen: "replayed")
     monkeypatch.setattr("beam.broker.turn.run", run)
     monkeypatch.setattr("beam.process.tree.become_subreaper", lambda: lease.given.append("reaps"))
-    monkeypatch.setattr("beam.broker.wake.notified", lambda lease: contextlib.nullcontext())
+    monkeypatch.setattr("beam.broker.wake.wake_turn_on_requests", lambda lease: contextlib.nullcontext())
     stop: Any = object()
     assert asyncio.run(module._run_here(lease, message, stop, print, looked_at=looked_at)) == outcome
     stepped = ("stepped", message.id if trusted else None)

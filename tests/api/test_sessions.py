@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beam.api import sessions
-from beam.api.sessions import SessionLine, begin_in, lines_of, parsed_session, resume
+from beam.api.sessions import SessionLine, begin_in_session, parse_session, resume, session_lines
 from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.steps import Steps
 from beam.broker import requests
@@ -39,7 +39,7 @@ def test_the_sessions_of_an_agent_are_listed_oldest_first_with_their_first_promp
     record(root, "worker", started(3, "m-3", adapter="codex"))
     record(root, "worker", events.SessionStarted(session_id="s2", turn=3, message_id="m-3"))
     later = "2023-11-14T22:13:21.000000Z"
-    assert lines_of(root.place("worker")) == [
+    assert session_lines(root.place("worker")) == [
         line("s1", turns=2, started_at=TS, last_at=TS, first="x" * 200),
         line("s2", adapter="codex", state="current", started_at=later, first="anew"),
     ]
@@ -47,10 +47,10 @@ def test_the_sessions_of_an_agent_are_listed_oldest_first_with_their_first_promp
 
 def test_a_session_that_its_cli_renumbers_or_loses_is_told_so(root: Root) -> None:
     record(root, "worker", *turn(1, "s1"), *turn(2, "s1-again"))
-    (only,) = lines_of(root.place("worker"))
+    (only,) = session_lines(root.place("worker"))
     assert only == line("s1-again", turns=2, started_at=TS, last_at=TS, state="current")
     record(root, "worker", events.SessionLost(session_id="s1-again"), events.SessionLost(session_id="s0"))
-    (only,) = lines_of(root.place("worker"))
+    (only,) = session_lines(root.place("worker"))
     assert (only.session_id, only.state) == ("s1-again", "lost")
 
 
@@ -58,7 +58,7 @@ def test_a_session_that_a_person_chose_is_the_current_one(root: Root) -> None:
     record(root, "worker", *turn(1, "s1"), events.SessionLost(session_id="s1"))
     record(root, "worker", events.SessionSelected(session_id="s1", adapter="claude"))
     record(root, "worker", events.SessionSelected(session_id="s0", adapter="claude"))
-    assert [(each.session_id, each.state) for each in lines_of(root.place("worker"))] == [
+    assert [(each.session_id, each.state) for each in session_lines(root.place("worker"))] == [
         ("s1", "earlier"),
         ("s0", "current"),
     ]
@@ -66,7 +66,7 @@ def test_a_session_that_a_person_chose_is_the_current_one(root: Root) -> None:
 
 def test_a_fork_that_has_not_begun_is_listed_with_the_session_that_it_copies(root: Root) -> None:
     record(root, "worker", events.SessionForked(session_id="s1", of="other", adapter="codex"))
-    assert lines_of(root.place("worker")) == [line("s1", adapter="codex", state="current")]
+    assert session_lines(root.place("worker")) == [line("s1", adapter="codex", state="current")]
 
 
 def test_sessions_of_a_journal_whose_beginning_is_gone_are_listed_by_their_ids(
@@ -74,7 +74,7 @@ def test_sessions_of_a_journal_whose_beginning_is_gone_are_listed_by_their_ids(
 ) -> None:
     record(root, "worker", *turn(1, "s1"), events.SessionArchived(session_id="s1"), *turn(1, "s2"))
     monkeypatch.setattr(sessions, "Reader", lambda _: SimpleNamespace(poll=list))
-    found = lines_of(root.place("worker"))
+    found = session_lines(root.place("worker"))
     assert found == [line("s2", state="current"), line("s1", adapter="")]
 
 
@@ -82,10 +82,10 @@ def test_a_damaged_journal_and_an_archived_agent_are_reported_in_each_line(root:
     record(root, "worker", *turn(1, "s1"))
     place = root.place("worker")
     place.archived.touch()
-    assert lines_of(place) == [line("s1", turns=1, started_at=TS, last_at=TS, state="current", archived=True)]
+    assert session_lines(place) == [line("s1", turns=1, started_at=TS, last_at=TS, state="current", archived=True)]
     (segment,) = place.journal.glob("*.jsonl")
     segment.write_bytes(b"junk\n")
-    (only,) = lines_of(place)
+    (only,) = session_lines(place)
     assert (only.session_id, only.state, only.adapter, only.archived) == (None, "none", "", True)
     assert only.error and "damaged" in only.error
 
@@ -173,24 +173,24 @@ def test_a_cli_that_resumes_none_is_said_to(coder: Root, asked: list[Any], monke
     with refused(UnsupportedError, said, hint, subject="coder"):
         result(resume(coder.context, "coder", "pipe-1", by="ann"))
     with refused(UnsupportedError, said.replace("coder", "new"), hint, subject="new"):
-        begin_in(coder.context, "new", "mailbox", "s1", by="ann", env={})
+        begin_in_session(coder.context, "new", "mailbox", "s1", by="ann", env={})
 
 
 # -- beginning in one --------------------------------------------------------------------------------------------------
 
 
 def test_a_session_is_named_by_its_adapter_and_its_id() -> None:
-    assert parsed_session("claude:abc-d") == ("claude", "abc-d")
+    assert parse_session("claude:abc-d") == ("claude", "abc-d")
     hint = "for example: claude:0b0e6f9c-…; beam agent list --all names adapters"
     for given in ("claude", "nothing:abc", ":abc", "claude-abc"):
         with refused(UsageError, f"{given!r} is not ADAPTER:ID", hint):
-            parsed_session(given)
+            parse_session(given)
     with pytest.raises(UsageError):
-        parsed_session("claude:")
+        parse_session("claude:")
 
 
 def test_a_new_agent_begins_in_the_session(root: Root) -> None:
-    done = begin_in(root.context, "new", "claude", "s1", by="ann", env={})
+    done = begin_in_session(root.context, "new", "claude", "s1", by="ann", env={})
     assert (done.session_id, done.adapter, done.events, done.left_out) == ("s1", "claude", 0, None)
     imported, selected = root.events("new")
     assert isinstance(selected, events.SessionSelected)
@@ -199,8 +199,8 @@ def test_a_new_agent_begins_in_the_session(root: Root) -> None:
 
 def test_the_past_is_looked_for_with_the_agents_own_variables(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr("beam.foreign.past.past", lambda *args, **kwargs: given.append((args, kwargs)))
-    begin_in(root.context, "new", "claude", "s1", by="ann", env={"CLAUDE_CONFIG_DIR": "/c"})
+    monkeypatch.setattr("beam.foreign.past.past_events", lambda *args, **kwargs: given.append((args, kwargs)))
+    begin_in_session(root.context, "new", "claude", "s1", by="ann", env={"CLAUDE_CONFIG_DIR": "/c"})
     environ = {**root.environ, "CLAUDE_CONFIG_DIR": "/c"}
     assert given == [(("claude", "s1"), {"folder": str(root.base), "environ": environ})]
 
@@ -213,8 +213,8 @@ def test_a_session_of_an_agent_is_one_of_its_adapter(coder: Root) -> None:
         "give it a name of its own: beam agent add NAME --session …",
         subject="coder@a",
     ):
-        begin_in(coder.context, "coder@a", "codex", "s1", by="ann", env={})
-    assert begin_in(coder.context, "coder@a", "claude", "s1", by="ann", env={}).session_id == "s1"
+        begin_in_session(coder.context, "coder@a", "codex", "s1", by="ann", env={})
+    assert begin_in_session(coder.context, "coder@a", "claude", "s1", by="ann", env={}).session_id == "s1"
 
 
 @pytest.mark.parametrize("used", ["turn", "session", "fork", "waiting", "claimed", "known"])
@@ -234,7 +234,7 @@ def test_an_agent_that_was_used_begins_in_no_other_session(used: str, root: Root
         record(root, "new", *bodies[used])
     before = root.events("new")
     with refused(UsageError, "there is already an agent new here", "give the agent another name", subject="new"):
-        begin_in(root.context, "new", "claude", "s1", by="ann", env={})
+        begin_in_session(root.context, "new", "claude", "s1", by="ann", env={})
     assert root.events("new") == before
 
 
@@ -247,4 +247,4 @@ def test_an_agent_that_somebody_uses_at_this_moment_is_left_to_them(root: Root) 
             UnfinishedError, "another process uses new at this moment", "give the agent another name", subject="new"
         ),
     ):
-        begin_in(root.context, "new", "claude", "s1", by="ann", env={})
+        begin_in_session(root.context, "new", "claude", "s1", by="ann", env={})

@@ -33,10 +33,10 @@ def test_differences_are_by_key_and_name_variables_without_their_values() -> Non
 
 @pytest.mark.slow
 def test_adding_changing_and_removing_an_agent_are_events_with_who_did_it(root: Root) -> None:
-    manage.add(root.context, "mine", AgentSettings(adapter="scripted"), by="ann")
-    manage.change(root.context, "mine", {"model": "m", "env.KEY": "sk-secret"}, by="bob")
-    manage.change(root.context, "mine", {"model": "m"}, by="bob")
-    manage.remove(root.context, "mine", purge=False, by="ann")
+    manage.add_agent(root.context, "mine", AgentSettings(adapter="scripted"), by="ann")
+    manage.change_agent(root.context, "mine", {"model": "m", "env.KEY": "sk-secret"}, by="bob")
+    manage.change_agent(root.context, "mine", {"model": "m"}, by="bob")
+    manage.remove_agent(root.context, "mine", purge=False, by="ann")
     assert told(root) == [
         ({"adapter": '"scripted"'}, "ann"),
         ({"model": '"m"', "env.KEY": '"…"'}, "bob"),
@@ -47,7 +47,7 @@ def test_adding_changing_and_removing_an_agent_are_events_with_who_did_it(root: 
 
 def test_while_somebody_has_the_agent_its_holder_records_the_change(root: Root) -> None:
     lease = root.hold("worker")
-    manage.change(root.context, "worker", {"model": "m"}, by="ann")
+    manage.change_agent(root.context, "worker", {"model": "m"}, by="ann")
     assert told(root, "worker") == []
     control.answer_requests(lease)
     assert told(root, "worker") == [({"model": '"m"'}, "ann")]
@@ -58,7 +58,7 @@ def test_while_somebody_has_the_agent_its_holder_records_the_change(root: Root) 
 
 def test_a_request_that_names_no_settings_is_refused(root: Root) -> None:
     lease = root.hold("worker")
-    manage.change(root.context, "worker", {"model": "m"}, by="ann")
+    manage.change_agent(root.context, "worker", {"model": "m"}, by="ann")
     (path,) = (root.place("worker").control / "new").iterdir()
     path.write_text(path.read_text().replace("model", "model\\\\"))
     control.answer_requests(lease)
@@ -67,7 +67,7 @@ def test_a_request_that_names_no_settings_is_refused(root: Root) -> None:
 
 
 def test_a_change_that_is_refused_is_no_event(root: Root) -> None:
-    manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
+    manage.add_agent(root.context, "mine", AgentSettings(adapter="scripted"))
     with pytest.raises(Exception, match="adapter"):
-        manage.change(root.context, "mine", {"adapter": "nothing"})
+        manage.change_agent(root.context, "mine", {"adapter": "nothing"})
     assert len(told(root)) == 1

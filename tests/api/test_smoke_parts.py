@@ -12,7 +12,7 @@ import pytest
 
 from beam.agents import registry
 from beam.api import smoke
-from beam.api.smoke import Smoked
+from beam.api.smoke import SmokeResult
 from beam.base.errors import NotFoundError, UnsupportedError
 from beam.testing import fake_model
 from tests.support.refused import refused
@@ -42,20 +42,20 @@ class Ran:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[Any] = []
-        self.turn: smoke.Ended = (0, OUTCOME, b"")
-        self.version: smoke.Ended = (0, b"\n 9.9.9 \nmore\n", b"warning\n")
+        self.turn: smoke.ProcessResult = (0, OUTCOME, b"")
+        self.version: smoke.ProcessResult = (0, b"\n 9.9.9 \nmore\n", b"warning\n")
         monkeypatch.setattr(fake_model, "FakeModel", Model)
         monkeypatch.setattr(Model, "got", Model.got)
         monkeypatch.setattr(smoke._Runs, "_run", self._run)
         monkeypatch.setattr(smoke, "_executable", lambda name, environ: f"/bin/{name}")
 
-    def _run(self, argv: list[str], env: dict[str, str], cwd: str, seconds: float) -> smoke.Ended:
+    def _run(self, argv: list[str], env: dict[str, str], cwd: str, seconds: float) -> smoke.ProcessResult:
         self.calls.append((list(argv), dict(env), cwd, seconds))
         assert Path(cwd).is_dir() and Path(env["HOME"]).is_dir() and Path(env["TMPDIR"]).is_dir()
         return self.turn if "send" in argv else self.version
 
     @property
-    def smoked(self) -> Smoked:
+    def smoked(self) -> SmokeResult:
         (found,) = smoke.smoke({"PATH": "/p", "SECRET": "s"}, ["pi"])
         assert found.seconds is not None and 0 <= found.seconds < 5
         return found
@@ -66,7 +66,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
     return Ran(monkeypatch)
 
 
-def expected(found: Smoked, **fields: Any) -> Smoked:
+def expected(found: SmokeResult, **fields: Any) -> SmokeResult:
     given = {
         "agent": "pi",
         "result": "ok",
@@ -79,7 +79,7 @@ def expected(found: Smoked, **fields: Any) -> Smoked:
         "requests": 3,
         **fields,
     }
-    return Smoked(seconds=found.seconds, **given)
+    return SmokeResult(seconds=found.seconds, **given)
 
 
 def test_a_cli_that_asked_its_model_and_answered_is_well(ran: Ran) -> None:
@@ -153,7 +153,7 @@ def test_a_version_may_be_on_stderr(out: bytes, err: bytes, version: str | None,
 def test_missing_clis_come_first_and_each_once(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smoke, "_executable", lambda name, environ: None if name == "codex" else f"/bin/{name}")
     found = list(smoke.smoke({}, ["pi", "codex", "pi"]))
-    assert found[0] == Smoked(agent="codex", result="missing", hint=registry.adapter("codex").card.install)
+    assert found[0] == SmokeResult(agent="codex", result="missing", hint=registry.adapter("codex").card.install)
     assert [each.agent for each in found] == ["codex", "pi"]
 
 
@@ -163,10 +163,10 @@ def test_what_has_no_model_is_refused() -> None:
         next(smoke.smoke({}, ["nothing"]))
     for name in ("bash", "mailbox", "amp"):
         said = f"{name} has no CLI that can be pointed at a scripted model"
-        with refused(UnsupportedError, said, f"there are: {', '.join(smoke.names())}"):
+        with refused(UnsupportedError, said, f"there are: {', '.join(smoke.testable_names())}"):
             next(smoke.smoke({}, [name]))
-    assert {"claude", "codex", "gemini", "pi"} <= set(smoke.names())
-    assert not {"bash", "mailbox", "amp", "command"} & set(smoke.names())
+    assert {"claude", "codex", "gemini", "pi"} <= set(smoke.testable_names())
+    assert not {"bash", "mailbox", "amp", "command"} & set(smoke.testable_names())
 
 
 def test_an_executable_is_looked_for_on_the_path(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_process_that_takes_too_long_is_ended_and_then_killed(
     signals: list[Any] = []
     monkeypatch.setattr(smoke.os, "killpg", lambda *given: signals.append(given))
     child: Any = Child(obeys_after=obeys_after)
-    assert smoke._ended(child, 7.0) == (code, b"out", b"err")
+    assert smoke._wait_or_end(child, 7.0) == (code, b"out", b"err")
     assert (child.did, signals) == (did, killed)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from beam.api.agents import agent_shown
+from beam.api.agents import agent_details
 from beam.api.messages import queue_items
 from beam.api.status import status_of
 from beam.model import events
@@ -30,7 +30,7 @@ def test_a_damaged_journal_is_reported_not_raised(root: Root) -> None:
 
 
 def test_looking_at_an_agent_creates_nothing(root: Root) -> None:
-    agent_shown(root.context, "worker")
+    agent_details(root.context, "worker")
     status_of(root.context, root.context.agent_paths("worker"))
     list(queue_items(root.context, root.context.home.agents()))
     assert not root.context.home.root.exists()

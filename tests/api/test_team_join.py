@@ -470,7 +470,7 @@ def test_a_member_that_was_killed_in_a_mail_joins_its_turn_again(
             patched.setattr(Agents, "send", lambda self, *_, key, **__: (self.keys.append(key), killed())[1])
         else:
             place = Membership if step == "answer" else crew.actions.files
-            patched.setattr(place, "_say" if step == "answer" else "remove_mail", killed)
+            patched.setattr(place, "_write_to" if step == "answer" else "remove_mail", killed)
         crew.join()
     crew.join()
     first, second = crew.agents.keys

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from beam.agents.claude.history import Line
+from beam.agents.claude.history import TranscriptLine
 from beam.api import teams as module
 from beam.api.team_actions import TeamActions, create_team
 from beam.api.teams import TeamsHere, install_hooks, teams
 from beam.base.errors import NotFoundError, UsageError
 from beam.model.events import Text, ToolCalled
-from beam.teams.board import Doing
+from beam.teams.board import LastActivity
 from tests.support.refused import refused
 from tests.teams.teams_home import Home
 
@@ -58,7 +58,7 @@ def test_a_team_is_shown_with_its_members_and_no_usage_that_nobody_knows(here: T
 
 def test_tasks_and_mail_of_a_team_are_lines(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     stamps = iter(f"2026-01-01T00:00:0{number}.000Z" for number in range(9))
-    monkeypatch.setattr("beam.teams.act.stamp", lambda: next(stamps))
+    monkeypatch.setattr("beam.teams.act.current_timestamp", lambda: next(stamps))
     actions = TeamActions(environ, "review")
     actions.add_task("Sweep")
     for number, (to, sender) in enumerate((("ann", "x"), ("team-lead", "y"), ("ann", "x"))):
@@ -121,28 +121,34 @@ CALL = ToolCalled(call_id="c", name="Bash", input=Raw(b'{"command":"ls"}'))
 @pytest.mark.parametrize(
     ("before", "seen", "after"),
     [
-        (Doing(), line("system", "t1", CALL), Doing('Bash {"command":"ls"}')),
-        (Doing(), line("assistant", "", Text(text="hi")), Doing("", "hi")),
-        (Doing(), line("assistant", "t1"), Doing("", "", "working", "t1", "t1")),
-        (Doing(), line("user", "t1", ends_turn=True), Doing("", "", "idle", "t1", "t1")),
-        (Doing("d", "w", "working", "t0", "t1"), line("user", "t2"), Doing("d", "w", "working", "t0", "t2")),
-        (Doing("d", "w", "idle", "t0", "t1"), line("user", "t2"), Doing("d", "w", "working", "t2", "t2")),
+        (LastActivity(), line("system", "t1", CALL), LastActivity('Bash {"command":"ls"}')),
+        (LastActivity(), line("assistant", "", Text(text="hi")), LastActivity("", "hi")),
+        (LastActivity(), line("assistant", "t1"), LastActivity("", "", "working", "t1", "t1")),
+        (LastActivity(), line("user", "t1", ends_turn=True), LastActivity("", "", "idle", "t1", "t1")),
         (
-            Doing(),
+            LastActivity("d", "w", "working", "t0", "t1"),
+            line("user", "t2"),
+            LastActivity("d", "w", "working", "t0", "t2"),
+        ),
+        (LastActivity("d", "w", "idle", "t0", "t1"), line("user", "t2"), LastActivity("d", "w", "working", "t2", "t2")),
+        (
+            LastActivity(),
             line("user", "t1", Text(text="a"), CALL, Text(text="b")),
-            Doing('Bash {"command":"ls"}', "b", "working", "t1", "t1"),
+            LastActivity('Bash {"command":"ls"}', "b", "working", "t1", "t1"),
         ),
     ],
 )
-def test_what_a_member_does_is_read_of_its_transcript_line_by_line(before: Doing, seen: Line, after: Doing) -> None:
-    assert module._seen(before, seen) == after
+def test_what_a_member_does_is_read_of_its_transcript_line_by_line(
+    before: LastActivity, seen: TranscriptLine, after: LastActivity
+) -> None:
+    assert module._updated_activity(before, seen) == after
 
 
 def test_the_last_lines_of_each_member_are_what_it_does() -> None:
     lines = [("ann", line("user", "t1")), ("bob", line("user", "t2")), ("ann", line("assistant", "t3", ends_turn=True))]
-    assert module._doing(lines) == {
-        "ann": Doing("", "", "idle", "t3", "t3"),
-        "bob": Doing("", "", "working", "t2", "t2"),
+    assert module._activities(lines) == {
+        "ann": LastActivity("", "", "idle", "t3", "t3"),
+        "bob": LastActivity("", "", "working", "t2", "t2"),
     }
 
 
@@ -150,14 +156,14 @@ def test_living_teams_of_two_and_more_stand_the_newest_first(monkeypatch: pytest
     believed: list[Any] = []
 
     def team(name: str, *, is_live: bool = True, count: int = 2) -> Any:
-        members = SimpleNamespace(present=["x"] * count, believe=lambda *given: believed.append((name, *given)))
+        members = SimpleNamespace(present=["x"] * count, assume_activity=lambda *given: believed.append((name, *given)))
         return SimpleNamespace(name=name, is_live=is_live, members=members)
 
     there = [team("a"), team("b", is_live=False), team("c", count=1), team("d"), team("e", count=3)]
     created = {"a": "1", "d": "3", "e": None}
     live = SimpleNamespace(
         diff=SimpleNamespace(teams=dict(enumerate(there))),
-        ends=lambda team: [("ann", line("user", "2026-01-01T00:00:00Z"))] if team.name == "a" else [],
+        last_lines=lambda team: [("ann", line("user", "2026-01-01T00:00:00Z"))] if team.name == "a" else [],
     )
     given: list[Any] = []
     monkeypatch.setattr(
@@ -171,7 +177,7 @@ def test_living_teams_of_two_and_more_stand_the_newest_first(monkeypatch: pytest
     found = module.standing(live, now_ns=7, longer_than_s=3.0)  # type: ignore[arg-type]
     assert [shown.team.name for shown in found] == ["d", "a", "e"] and given == [(7, 3.0)] * 3
     at = "2026-01-01T00:00:00Z"
-    doing = {"ann": Doing("", "", "working", at, at)}
+    doing = {"ann": LastActivity("", "", "working", at, at)}
     assert [(shown.members, shown.waits, shown.usage) for shown in found] == [
         ((("d", (), {}),), ("w",), ()),
         ((("a", (), doing),), ("w",), ()),

@@ -35,7 +35,7 @@ NAMED: dict[str, Any] = {"turn": 1, "message_id": "m-1"}
 def loads(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What is measured of processes: nothing, unless a test says so."""
     found: dict[str, Any] = {"value": None}
-    monkeypatch.setattr(load, "of_trees", lambda processes: found["value"])
+    monkeypatch.setattr(load, "load_of_trees", lambda processes: found["value"])
     return found
 
 
@@ -49,7 +49,7 @@ def used(tokens: int, cost_usd: float | None) -> events.UsageSeen:
 
 def running(root: Root, agent: str = "worker") -> Running | None:
     paths = root.place(agent)
-    return turns_now.running(read_state(paths.journal), paths)
+    return turns_now.running_turn(read_state(paths.journal), paths)
 
 
 def lane(root: Root, name: str, agent: str = "worker", *, put: bool = True) -> AgentPaths:
@@ -142,7 +142,7 @@ def test_a_turn_whose_holder_died_or_is_elsewhere_is_told_so(
     owner: events.Owner, alive: bool | None, root: Root
 ) -> None:
     record(root, "box", started(owner=owner, lease_until="2030-01-02T00:00:00Z"))
-    found = turns_now.running(read_state(root.place("box").journal), root.place("box"))
+    found = turns_now.running_turn(read_state(root.place("box").journal), root.place("box"))
     assert found is not None and found.alive is alive
 
 
@@ -151,13 +151,15 @@ def test_a_turn_whose_holder_died_or_is_elsewhere_is_told_so(
 
 @pytest.mark.parametrize(("via", "mode"), [("dialogue", "dialogue"), ("", "terminal")])
 def test_a_kept_process_is_reported_with_its_holder(via: str, mode: str, root: Root, loads: dict[str, Any]) -> None:
-    assert turns_now.kept(State()) is None
+    assert turns_now.kept_process(State()) is None
     until = "2030-01-01T00:00:00Z"
     record(root, "worker", started(via=via), events.AgentKept(pid=5, until=until, **NAMED), finished(), closed())
     given = {"pid": 5, "via": mode, "turn": 1, "since": TS, "until": until, "holder": ME.pid, "host": ME.host}
-    assert turns_now.kept(read_state(root.place("worker").journal)) == KeptProcess(**given)
+    assert turns_now.kept_process(read_state(root.place("worker").journal)) == KeptProcess(**given)
     loads["value"] = SimpleNamespace(processes=2, rss_bytes=2_621_440)
-    assert turns_now.kept(read_state(root.place("worker").journal)) == KeptProcess(**given, processes=2, rss_mb=2.5)
+    assert turns_now.kept_process(read_state(root.place("worker").journal)) == KeptProcess(
+        **given, processes=2, rss_mb=2.5
+    )
 
 
 # -- --once ------------------------------------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ def test_once_messages_wait_run_or_lost_their_worker(root: Root) -> None:
     lock = try_lock(root.context.agent_paths("worker", "bbbb").lock)
     assert lock is not None
     with lock:
-        found = turns_now.once(root.place("worker"))
+        found = turns_now.once_turns(root.place("worker"))
     assert [(each.message_id, each.state, each.turn and each.turn.message_id) for each in found] == [
         ("worker-aaaa", "waiting", None),
         ("worker-bbbb", "running", "worker-bbbb"),
@@ -190,7 +192,7 @@ def test_a_once_message_runs_though_its_journal_is_damaged(root: Root) -> None:
     lock = try_lock(paths.lock)
     assert lock is not None
     with lock:
-        assert turns_now.once(root.place("worker")) == [OnceTurn(message_id="worker-aaaa", state="running")]
+        assert turns_now.once_turns(root.place("worker")) == [OnceTurn(message_id="worker-aaaa", state="running")]
 
 
 @pytest.mark.slow
@@ -205,10 +207,12 @@ def test_sums_are_of_the_agent_and_its_lanes(root: Root) -> None:
     (segment,) = paths.journal.glob("*.jsonl")
     segment.write_bytes(b"junk\n")
     agent = root.place("worker")
-    sums = turns_now.with_lanes(agent, read_state(agent.journal))
+    sums = turns_now.sums_with_lanes(agent, read_state(agent.journal))
     assert (sums.totals.turns, sums.totals.cost_usd, sums.totals.usage.input_tokens) == (3, 1.0, 21)
     assert sums.dead == 3 and sums.last is not None and sums.last.message_id == "aaaa"
-    assert turns_now.with_lanes(root.place("other"), State()) == turns_now.Sums(totals=Totals(), last=None, dead=0)
+    assert turns_now.sums_with_lanes(root.place("other"), State()) == turns_now.AgentSums(
+        totals=Totals(), last=None, dead=0
+    )
 
 
 def test_the_newest_outcome_counts_whoever_had_it(root: Root) -> None:
@@ -217,12 +221,12 @@ def test_the_newest_outcome_counts_whoever_had_it(root: Root) -> None:
     root.clock.sleep(1)
     record(root, "worker", started(), finished(), closed())
     agent = root.place("worker")
-    sums = turns_now.with_lanes(agent, read_state(agent.journal))
+    sums = turns_now.sums_with_lanes(agent, read_state(agent.journal))
     assert paths.dir.is_dir() and sums.last is not None and sums.last.message_id == "m-1"
 
 
 @pytest.mark.parametrize(
-    ("bodies", "is_run"),
+    ("bodies", "is_worked_on"),
     [
         ([], True),
         ([started()], True),
@@ -231,23 +235,23 @@ def test_the_newest_outcome_counts_whoever_had_it(root: Root) -> None:
     ],
 )
 def test_a_claimed_message_is_worked_on_while_its_holder_or_a_lease_lives(
-    bodies: list[events.Event], is_run: bool, root: Root
+    bodies: list[events.Event], is_worked_on: bool, root: Root
 ) -> None:
     state = State(agent="worker")
     from beam.model.state import apply
 
     for number, body in enumerate(bodies, 1):
         apply(state, msgspec.structs.replace(body, seq=number, ts=TS, agent="worker"))
-    assert turns_now.is_run(root.place("worker"), state) is is_run
+    assert turns_now.is_worked_on(root.place("worker"), state) is is_worked_on
 
 
 def test_in_a_lane_its_lock_says_whether_a_message_is_worked_on(root: Root) -> None:
     paths = lane(root, "aaaa")
-    assert not turns_now.is_run(paths, State())
+    assert not turns_now.is_worked_on(paths, State())
     lock = try_lock(paths.lock)
     assert lock is not None
     with lock:
-        assert turns_now.is_run(paths, State())
+        assert turns_now.is_worked_on(paths, State())
 
 
 # -- status ------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from beam.api.status import status_of
 from beam.api.usage import UsageLine
 from beam.model import events
 from beam.model.outcome import Status, Usage
-from beam.model.state import State, Sum, Totals, apply
+from beam.model.state import State, Totals, UsageSum, apply
 from tests.support.context import Root
 
 A_THOUSAND = Usage(input_tokens=1000, output_tokens=10)
@@ -30,7 +30,7 @@ def totals(*turns: tuple[str | None, float | None]) -> Totals:
 
 
 def test_turns_are_summed_by_model_and_those_without_one_are_not_lost() -> None:
-    found = usage.shares(totals(("opus", 0.5), ("haiku", None), ("opus", 0.25), (None, 0.125)))
+    found = usage.sums_by_model(totals(("opus", 0.5), ("haiku", None), ("opus", 0.25), (None, 0.125)))
     assert {model: (share.turns, share.cost_usd) for model, share in found.items()} == {
         "haiku": (1, None),
         "opus": (2, 0.75),
@@ -42,7 +42,7 @@ def test_turns_are_summed_by_model_and_those_without_one_are_not_lost() -> None:
 
 def test_totals_of_a_snapshot_that_knew_no_models_count_without_one() -> None:
     before = Totals(turns=3, usage=A_THOUSAND, cost_usd=1.0)
-    assert usage.shares(before) == {None: Sum(turns=3, usage=A_THOUSAND, cost_usd=1.0)}
+    assert usage.sums_by_model(before) == {None: UsageSum(turns=3, usage=A_THOUSAND, cost_usd=1.0)}
 
 
 def test_the_lines_are_of_every_agent_and_lane_and_the_last_is_the_sum(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_the_lines_are_of_every_agent_and_lane_and_the_last_is_the_sum(tmp_path:
         body = events.TurnFinished(status=Status.COMPLETED, model=model, usage=A_THOUSAND, cost_usd=0.5)
         lease.log.record(body, turn=1, message_id="m-1")
         lease.close()
-    found = usage.lines(root.context, ["worker", "other", "box"])
+    found = usage.usage_lines(root.context, ["worker", "other", "box"])
     assert [(line.agent, line.model, line.turns, line.cost_usd) for line in found] == [
         ("worker", "opus", 1, 0.5),
         ("other", "opus", 1, 0.5),
@@ -65,7 +65,7 @@ def test_a_journal_that_cannot_be_read_is_reported_and_not_counted(tmp_path: Pat
     root.hold("worker").close()
     (segment,) = root.place("worker").journal.glob("*.jsonl")
     segment.write_bytes(b"junk\n" + segment.read_bytes())
-    worker, total = usage.lines(root.context, ["worker"])
+    worker, total = usage.usage_lines(root.context, ["worker"])
     assert isinstance(worker, UsageLine)
     assert "damaged" in (worker.error or "")
     assert total.turns == 0
@@ -78,7 +78,7 @@ def test_where_a_cli_names_no_cost_the_dated_table_estimates_one(tmp_path: Path)
         body = events.TurnFinished(status=Status.COMPLETED, model=model, usage=A_THOUSAND, cost_usd=cost_usd)
         lease.log.record(body, turn=number, message_id=f"m-{number}")
     lease.close()
-    found = {line.model: line for line in usage.lines(root.context, ["worker"])}
+    found = {line.model: line for line in usage.usage_lines(root.context, ["worker"])}
     assert {model: (line.cost_usd, line.estimated_usd) for model, line in found.items()} == {
         "claude-opus-5": (0.5, None),
         "gpt-5.5": (None, 0.0053),

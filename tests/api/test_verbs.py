@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam.api import Beam
-from beam.api.messages import Pending
+from beam.api.messages import PendingMessage
 from beam.base.errors import (
     NotFoundError,
     UnfinishedError,
@@ -176,7 +176,7 @@ def test_a_queue_is_changed_by_its_messages_ids(beam: Beam) -> None:
     taken = beam.recv("box")
     assert taken is not None and taken.payload.text == "eins"
     outcome = beam.show(second.id)
-    assert not isinstance(outcome, Pending) and outcome.status == "cancelled"
+    assert not isinstance(outcome, PendingMessage) and outcome.status == "cancelled"
     with pytest.raises(NotFoundError):
         beam.edit("box-zzzzzz", "x")
 
@@ -205,7 +205,7 @@ def test_a_waiting_message_is_withdrawn(beam: Beam) -> None:
 def test_an_outcome_is_waited_for_and_shown(beam: Beam) -> None:
     waiting = put(beam)
     pending = beam.show(waiting.id)
-    assert isinstance(pending, Pending) and (pending.status, pending.position) == ("waiting", 0)
+    assert isinstance(pending, PendingMessage) and (pending.status, pending.position) == ("waiting", 0)
     with pytest.raises(UnfinishedError):
         beam.wait(waiting.id, timeout=0.01)
     beam.recv("box")
@@ -308,7 +308,7 @@ def test_the_agents_of_a_moved_folder_are_adopted_in_its_new_place(
     assert [each.agent for each in candidate.agents] == ["box"] and not candidate.agents[0].taken
     moved.adopt(candidate)
     outcome = moved.show(message.id)
-    assert not isinstance(outcome, Pending) and outcome.reply == "yes"
+    assert not isinstance(outcome, PendingMessage) and outcome.reply == "yes"
     assert moved.adoptable() == []
 
 

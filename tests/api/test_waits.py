@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beam.api import manage, waits
-from beam.api.waits import Until, run_waits, wait_for_state
+from beam.api.waits import AwaitedState, run_waits, wait_for_state
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
 from beam.broker import mailbox
@@ -44,7 +44,7 @@ def test_the_first_to_end_is_enough_if_that_is_asked() -> None:
 
 
 @pytest.mark.parametrize("until", ["idle", "asking", "finished"])
-def test_who_waits_for_an_agent_that_is_removed_meanwhile_is_told(root: Root, until: Until) -> None:
+def test_who_waits_for_an_agent_that_is_removed_meanwhile_is_told(root: Root, until: AwaitedState) -> None:
     paths = root.place("box")
     if until == "idle":
         root.put("box")
@@ -65,7 +65,7 @@ def test_an_agent_whose_messages_were_given_up_by_its_removal_is_not_idle(root: 
     waiting = wait_for_state(root.context, root.place("box"), "idle", timeout=None, looks_only=True)
     next(waiting)
     lease = root.hold("box")
-    assert manage._give_up_all(lease) == 1
+    assert manage._give_up_messages(lease) == 1
     with pytest.raises(NotFoundError, match="box was removed"):
         next(waiting)
     lease.hand_over(start_worker=False)

@@ -98,11 +98,11 @@ class Teams:
         self.did.append("polled")
         return [Notice(text="team", ts="2000")]
 
-    def rest(self) -> list[object]:
+    def take_held_events(self) -> list[object]:
         self.did.append("rest")
         return [Notice(text="rest", ts="1999")]
 
-    def also(self, path: Path) -> None:
+    def watch_also(self, path: Path) -> None:
         self.did.append(("also", path.name))
 
     def wait(self, seconds: float) -> None:

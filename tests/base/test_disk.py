@@ -32,17 +32,20 @@ from tests.support.refused import refused
 )
 def test_a_disk_that_fails_is_reported_with_the_next_step(number: int, hint: str) -> None:
     path = Path("/x")
-    with refused(DiskError, f"can't write /x: {os.strerror(number)}", hint, subject="/x"), files.disk("write", path):
+    with (
+        refused(DiskError, f"can't write /x: {os.strerror(number)}", hint, subject="/x"),
+        files.disk_action("write", path),
+    ):
         raise OSError(number, os.strerror(number))
     error = files.disk_error("read", "/y", OSError("odd"))
     assert (error.message, error.subject) == ("can't read /y: odd", "/y")
-    with pytest.raises(ValueError, match="other"), files.disk("write", path):
+    with pytest.raises(ValueError, match="other"), files.disk_action("write", path):
         raise ValueError("other")
 
 
 @pytest.mark.parametrize(("number", "is_full"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EIO, False)])
 def test_a_full_disk_is_known(number: int, is_full: bool) -> None:
-    with pytest.raises(DiskError) as caught, files.disk("write", Path("/x")):
+    with pytest.raises(DiskError) as caught, files.disk_action("write", Path("/x")):
         raise OSError(number, "x")
     assert files.is_full(caught.value) is is_full and not files.is_full(DiskError("x"))
 
@@ -99,7 +102,7 @@ def test_what_is_published_is_on_disk_before_it_has_its_name(tmp_path: Path, dis
     files.remove(tmp_path / "c")
     assert disk.did == [("sync", tmp_path.name)] * 2
     disk.did.clear()
-    with files.unsynced():
+    with files.without_sync():
         files.replace(tmp_path / "c", b"x")
     assert [each[0] for each in disk.did] == ["rename"]
     assert disk.open == set()
@@ -146,18 +149,18 @@ def test_a_file_is_read_from_any_byte_on(tmp_path: Path, disk: Disk, monkeypatch
     path = tmp_path / "a"
     path.write_bytes(b"0123456789")
     disk.open.clear()
-    assert list(files.pieces(path)) == [b"0123", b"4567", b"89"]
-    assert list(files.pieces(path, 7)) == [b"789"] and list(files.pieces(path, 99)) == []
+    assert list(files.read_pieces(path)) == [b"0123", b"4567", b"89"]
+    assert list(files.read_pieces(path, 7)) == [b"789"] and list(files.read_pieces(path, 99)) == []
     assert disk.open == set()
     with pytest.raises(FileNotFoundError):
-        list(files.pieces(tmp_path / "none"))
+        list(files.read_pieces(tmp_path / "none"))
     with pytest.raises(DiskError, match="can't read"):
-        list(files.pieces(tmp_path))
+        list(files.read_pieces(tmp_path))
     link = tmp_path / "link"
     link.symlink_to(path)
     with pytest.raises(RefusedFileError):
-        list(files.pieces(link))
-    assert b"".join(files.pieces(link, follow=True)) == b"0123456789"
+        list(files.read_pieces(link))
+    assert b"".join(files.read_pieces(link, follow=True)) == b"0123456789"
 
 
 @pytest.mark.parametrize(("limit", "is_read"), [(10, True), (9, False)])
@@ -215,7 +218,7 @@ def test_the_access_time_of_a_persons_own_file_stays(tmp_path: Path, disk: Disk)
     handle = files.open_to_read(path, quietly=True)
     assert os.read(handle, 5) == b"x"
     os.close(handle)
-    with files.opened(path) as reader:
+    with files.open_reader(path) as reader:
         assert reader.read() == b"x"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import beam
-from beam.base.faults import POINTS, crash_point
+from beam.base.faults import CRASH_POINTS, crash_point
 
 SOURCE = Path(beam.__file__).parent
 
@@ -22,11 +22,11 @@ def _reached() -> set[str]:
 
 @pytest.mark.slow
 def test_every_point_is_reached_somewhere_and_every_reached_one_is_listed() -> None:
-    assert _reached() == set(POINTS)
+    assert _reached() == set(CRASH_POINTS)
 
 
 def test_an_unarmed_point_does_nothing() -> None:
-    for point in POINTS:
+    for point in CRASH_POINTS:
         crash_point(point)
 
 

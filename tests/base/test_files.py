@@ -44,7 +44,7 @@ def test_what_need_not_wait_for_the_disk_is_written_all_the_same_and_the_rest_wa
     monkeypatch.setattr(os, "fsync", synced.append)
     for name in ("tmp", "new"):
         (tmp_path / name).mkdir()
-    with files.unsynced():
+    with files.without_sync():
         files.publish(tmp_path / "tmp" / "a", tmp_path / "new" / "a", b"data")
     assert ((tmp_path / "new" / "a").read_bytes(), synced) == (b"data", [])
     files.publish(tmp_path / "tmp" / "b", tmp_path / "new" / "b", b"data")
@@ -53,7 +53,7 @@ def test_what_need_not_wait_for_the_disk_is_written_all_the_same_and_the_rest_wa
 
 def test_another_task_waits_for_the_disk_as_always() -> None:
     async def replay(waits: asyncio.Event) -> bool:
-        with files.unsynced():
+        with files.without_sync():
             waits.set()
             await asyncio.sleep(0)
             return files.sync(99_999)

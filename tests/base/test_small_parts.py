@@ -17,7 +17,7 @@ from beam.base.clock import Awake, local_time, parse_rfc3339, recorded_ns, rfc33
 from beam.base.digest import blake2b, sha256
 from beam.base.errors import BeamError, CorruptError, ExitCode, SignalledError, UsageError
 from beam.base.near import nearest
-from beam.base.steps import Steps, run_blocking, sleeping
+from beam.base.steps import Steps, run_async, run_blocking
 from beam.base.surrogates import escape_surrogates
 from tests.support.context import FakeClock
 from tests.support.refused import refused
@@ -148,7 +148,7 @@ def test_steps_are_run_with_their_pauses(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with asyncio.Runner() as runner:
-        assert runner.run(sleeping(counted(0.25, 1.0))) == "done"
+        assert runner.run(run_async(counted(0.25, 1.0))) == "done"
     assert awaited == [0.25, 1.0]
 
 
@@ -193,7 +193,7 @@ def test_digests_are_those_of_the_standard() -> None:
 
 @pytest.mark.parametrize(("depth", "is_fine"), [(31, True), (32, True), (33, False)])
 def test_yaml_that_is_large_has_a_depth(depth: int, is_fine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_bounds, "_FAST", (10, 1))
+    monkeypatch.setattr(yaml_bounds, "_UNCHECKED_SIZE", (10, 1))
     text = "\n" + "[" * depth + "]" * depth
     if is_fine:
         yaml_bounds.check(text)
@@ -206,15 +206,15 @@ def test_yaml_that_is_large_has_a_size_and_must_be_yaml(monkeypatch: pytest.Monk
     monkeypatch.setattr(yaml_bounds, "MOST_NODES", 10)
     many = "[" + "a, " * 30 + "]"
     yaml_bounds.check(many)
-    monkeypatch.setattr(yaml_bounds, "_FAST", (len(many), 0))
+    monkeypatch.setattr(yaml_bounds, "_UNCHECKED_SIZE", (len(many), 0))
     with pytest.raises(ValueError, match="too large"):
         yaml_bounds.check(many)
     with pytest.raises(yaml.YAMLError):
         yaml_bounds.check("[" * 3)
-    monkeypatch.setattr(yaml_bounds, "_FAST", (len(many) - 1, 1000))
+    monkeypatch.setattr(yaml_bounds, "_UNCHECKED_SIZE", (len(many) - 1, 1000))
     with pytest.raises(ValueError, match="too large"):
         yaml_bounds.check(many)
-    monkeypatch.setattr(yaml_bounds, "_FAST", (len(many), 1))
+    monkeypatch.setattr(yaml_bounds, "_UNCHECKED_SIZE", (len(many), 1))
     yaml_bounds.check(many)
     yaml_bounds.check("[" * 1)
     with pytest.raises(yaml.YAMLError):
@@ -222,7 +222,7 @@ def test_yaml_that_is_large_has_a_size_and_must_be_yaml(monkeypatch: pytest.Monk
 
 
 def test_the_bounds_of_yaml_are_what_people_write() -> None:
-    assert (yaml_bounds.MOST_NODES, yaml_bounds.DEEPEST, yaml_bounds._FAST) == (20_000, 32, (65_536, 1000))
+    assert (yaml_bounds.MOST_NODES, yaml_bounds.DEEPEST, yaml_bounds._UNCHECKED_SIZE) == (20_000, 32, (65_536, 1000))
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_a_point_ends_the_process_only_if_it_is_the_armed_one(monkeypatch: pytes
     killed: list[object] = []
     monkeypatch.setattr(faults.os, "kill", lambda *given: killed.append(given))
     faults.crash_point("put.written")
-    monkeypatch.setattr(faults, "_armed", "put.written")
+    monkeypatch.setattr(faults, "_armed_point", "put.written")
     faults.crash_point("put.renamed")
     assert killed == []
     faults.crash_point("put.written")
@@ -282,23 +282,23 @@ def test_a_point_ends_the_process_only_if_it_is_the_armed_one(monkeypatch: pytes
 def test_a_pattern_is_tried_on_hard_rows_of_growing_length(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     monkeypatch.setattr(patterns, "_takes_long", lambda compiled, text: tried.append(text))
-    assert patterns.problem("ab", whole_screen=False) == ""
+    assert patterns.find_problem("ab", whole_screen=False) == ""
     seeds = [" ", "a", "1", "─", "ab", "b"]
     sizes = [8, 12, 16, 20, 24, 28, 32, 36, 40, 80, 120, 160, 200, 240]
     assert tried == [(seed * size)[:size] + "\0" for seed in seeds for size in sizes]
     tried.clear()
-    patterns.problem("a", whole_screen=True)
+    patterns.find_problem("a", whole_screen=True)
     assert [len(text.replace("\n", "")) - 1 for text in tried[:18]] == [*sizes, 1000, 2000, 4000, 8000]
     assert {len(row) for row in tried[17].removesuffix("\0").split("\n")} == {240, 8000 % 240}
 
 
 def test_what_is_wrong_with_a_pattern_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert patterns.problem("x" * 1001, whole_screen=False) == "longer than 1000 characters"
-    assert patterns.problem("(", whole_screen=False).startswith("not a regular expression: ")
+    assert patterns.find_problem("x" * 1001, whole_screen=False) == "longer than 1000 characters"
+    assert patterns.find_problem("(", whole_screen=False).startswith("not a regular expression: ")
     monkeypatch.setattr(patterns, "_takes_long", lambda compiled, text: len(text) == 13)
     said = "it takes too long on 12 characters that nearly match; repeat less within what is repeated"
-    assert patterns.problem("x", whole_screen=False) == said
-    assert patterns.groups("(a)(?:b)(c)") == 2
+    assert patterns.find_problem("x", whole_screen=False) == said
+    assert patterns.count_groups("(a)(?:b)(c)") == 2
 
 
 @pytest.mark.parametrize(

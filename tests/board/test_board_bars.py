@@ -141,17 +141,17 @@ def test_a_source_without_lines_is_empty_and_one_with_fixed_lines_returns_them()
 def test_a_team_keeps_its_selection_when_its_lines_move() -> None:
     lines = TeamLines()
     assert as_text(lines.line(0, 80)) == "no team is here; beam team list names those of Claude Code"
-    assert (len(lines), lines.member, lines.task, lines.place_of(3)) == (1, "", None, 3)
+    assert (len(lines), lines.member, lines.task, lines.index_of_selected(3)) == (1, "", None, 3)
     shown = team()
     lines.show(shown, 100)
     places = {(entry.kind, entry.id): at for at, entry in enumerate(lines._entries) if entry.kind}
     lines.select(places["task", "2"])
     assert lines.task is not None and (lines.task.id, lines.member) == ("2", "")
-    assert lines.place_of(0) == places["task", "2"]
+    assert lines.index_of_selected(0) == places["task", "2"]
     lines.select(places["member", "bob"])
     assert (lines.member, lines.task) == ("bob", None)
     lines.show(None, 100)
-    assert (lines.place_of(5), lines.member, len(lines)) == (5, "", 1)
+    assert (lines.index_of_selected(5), lines.member, len(lines)) == (5, "", 1)
     lines.select(99)
     assert (lines.member, lines.task) == ("", None)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, structs
 
-from beam.board.decision import Decision, ask_lines, offer
+from beam.board.decision import Decision, always_offer, ask_lines
 from tests.board.made import ASK, HOSTILE
 
 
@@ -43,7 +43,7 @@ def test_nothing_is_allowed_before_its_end_was_seen_and_denying_always_works() -
 
 def test_always_is_there_only_if_the_agent_offers_it_and_says_what() -> None:
     assert pressed("Ay", offer="").answer == "" and "A allow always" not in pressed("", offer="").line
-    assert "from now on: make?" in pressed("A").line and offer(ASK) == "Yes, and do not ask again for make"
+    assert "from now on: make?" in pressed("A").line and always_offer(ASK) == "Yes, and do not ask again for make"
 
 
 def test_all_that_would_run_is_shown_line_by_line() -> None:

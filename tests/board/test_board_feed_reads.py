@@ -56,7 +56,7 @@ def test_an_event_belongs_to_the_row_of_its_agent_session_or_member() -> None:
     member = events.Text(**head("alice@docs", 10), text="hi")
     key = agent_key(PROJECT, "builder")
     assert [
-        feed._received(one)
+        feed._receive_event(one)
         for one in (
             placed(TEXT, home=here),
             placed(TEXT, home=there),
@@ -77,12 +77,12 @@ def test_an_event_belongs_to_the_row_of_its_agent_session_or_member() -> None:
 def test_what_was_before_the_time_that_was_asked_for_is_not_shown(before_s: float, is_shown: bool) -> None:
     feed = fed(since=ts(10))
     event = events.Text(**head("builder", before_s), text="hi")
-    assert (feed._received(placed(event)) is not None) is is_shown
+    assert (feed._receive_event(placed(event)) is not None) is is_shown
 
 
 def test_an_image_is_named_with_its_whole_path() -> None:
     image = events.ImageSeen(**head("builder", 10), path="images/1.png")
-    found = fed()._received(placed(image, agent_dir=Path("/root/agents/builder")))
+    found = fed()._receive_event(placed(image, agent_dir=Path("/root/agents/builder")))
     assert found is not None and cast(Any, found.event).path == "/root/agents/builder/images/1.png"
 
 
@@ -189,7 +189,7 @@ def test_snapshots_come_every_two_seconds_or_more_rarely_where_they_take_long(mo
     monkeypatch.setattr(feed, "_read_usage", count)
     monkeypatch.setattr(feed._wake, "wait", wait)
     feed._standing = [team().shown]
-    feed._poll()
+    feed._take_snapshots()
     assert (waits, counted, feed.take_snapshot() is not None) == ([2.0, 4.0, 2.0], [100.01], True)
 
 
@@ -212,7 +212,7 @@ def test_the_team_in_the_pane_is_read_every_three_seconds_and_at_once_where_some
     monkeypatch.setattr(feed, "_team_snapshot", look)
     monkeypatch.setattr(feed._wake, "wait", wait)
     feed.wanted_team = "docs"
-    feed._poll()
+    feed._take_snapshots()
     assert (read, feed.take_team() is not None) == ([100.0, 104.0, 108.0], True)
     assert not feed._is_refresh_wanted
 

@@ -30,7 +30,7 @@ class Keys:
     _input_for_row = PictureWithActions._input_for_row
     _input = PictureWithActions._input
     _confirm = PictureWithActions._confirm
-    _row = PictureWithActions._row
+    _selected_row = PictureWithActions._selected_row
 
     def __init__(self, selected: str = "", *, in_team: str = "") -> None:
         self.everyone = Everyone()
@@ -51,7 +51,7 @@ class Keys:
         self.screens: list[tuple[Any, Callable[[Any], None]]] = []
         self._note = Piece("")
 
-    def _lines(self, name: str) -> Any:
+    def _lines_widget(self, name: str) -> Any:
         return type("Pane", (), {"has_focus": self.is_focused})
 
     def _set_note(self, text: str, style: str = "") -> None:
@@ -224,5 +224,5 @@ def test_a_key_for_tasks_needs_the_pane_of_the_team_and_a_task() -> None:
 
 
 def test_a_row_is_found_by_its_key() -> None:
-    row = cast(Row, Keys("builder")._row())
+    row = cast(Row, Keys("builder")._selected_row())
     assert row.name == "builder"

@@ -10,7 +10,7 @@ pytest.importorskip("textual")
 
 from textual import events
 
-from beam.board.pasted import Pastes, decoder_class, keep_as_text, parser_class
+from beam.board.pasted import Pastes, decoder_class, keep_pastes_as_text, parser_class
 
 START, END = "\x1b[200~", "\x1b[201~"
 
@@ -48,7 +48,7 @@ def test_bytes_that_are_no_text_are_a_sign_and_not_the_end_of_the_board(monkeypa
 
     for name in ("XTermParser", "getincrementaldecoder"):
         monkeypatch.setattr(linux_driver, name, getattr(linux_driver, name))
-    keep_as_text()
+    keep_pastes_as_text()
     decode = linux_driver.getincrementaldecoder("utf-8")().decode
     assert decode(b"a\xff\xfeb\xc3") + decode(b"\xa9") == "a\ufffd\ufffdb\u00e9"
     assert linux_driver.getincrementaldecoder is decoder_class

@@ -66,7 +66,7 @@ class Drawn(Board):
     def size(self) -> Size:
         return Size(100, 30)
 
-    def _lines(self, name: str) -> Lines:
+    def _lines_widget(self, name: str) -> Lines:
         return self.widgets[name]
 
     def text(self, name: str) -> list[str]:
@@ -146,7 +146,7 @@ def test_before_the_first_look_it_says_so() -> None:
     it = Drawn()
     it.feed_.looks, it.feed_.events = [], []
     it.tick()
-    assert (it.text("note"), it.text("table"), it._row()) == (["looking …"], [], None)
+    assert (it.text("note"), it.text("table"), it._selected_row()) == (["looking …"], [], None)
     assert it.text("note") == ["nobody is selected"]
 
 
@@ -154,12 +154,12 @@ def test_the_selection_stays_on_its_row_and_says_when_that_is_gone() -> None:
     it = Drawn()
     it._selected = agent_key(PROJECT, "builder")
     it.tick()
-    assert (it.widgets["table"].cursor, cast(Any, it._row()).name) == (1, "builder")
+    assert (it.widgets["table"].cursor, cast(Any, it._selected_row()).name) == (1, "builder")
     lines = [line for line in snapshot().agents[0][1] if line.agent != "builder"]
     it.feed_.looks = [snapshot(agents=[(PROJECT, lines)], asks=[])]
     it.tick()
     assert it.text("note") == ["builder is gone; this is alice"]
-    assert cast(Any, it._row()).name == "alice"
+    assert cast(Any, it._selected_row()).name == "alice"
 
 
 def test_events_change_the_rows_the_time_line_and_the_costs() -> None:
@@ -211,13 +211,13 @@ def test_each_pane_has_lines_of_its_own(pane: int, first: str) -> None:
 def test_the_bar_of_panes_names_the_filter() -> None:
     it = Drawn()
     it.tick()
-    assert it._only() == ""
+    assert it._filter_description() == ""
     it.stream.filter = Filter(key=agent_key(PROJECT, "builder"))
-    assert it._only() == "builder"
+    assert it._filter_description() == "builder"
     it.stream.filter = Filter(key="gone")
-    assert it._only() == "gone"
+    assert it._filter_description() == "gone"
     it._filter_text = "words"
-    assert it._only() == "words"
+    assert it._filter_description() == "words"
 
 
 def test_a_line_is_drawn_anew_only_where_it_changed() -> None:

@@ -20,7 +20,7 @@ def texts(stream: Stream) -> list[str]:
 
 def filled(text: str = "", *, key: str = "", kept: int = 100) -> Stream:
     stream = Stream(kept)
-    stream.use(parse_filter(text, key=key))
+    stream.set_filter(parse_filter(text, key=key))
     for line in lines():
         stream.add(line)
     return stream
@@ -53,9 +53,9 @@ def test_a_filter_takes_the_options_of_watch() -> None:
 def test_a_filter_can_be_changed_for_what_is_kept() -> None:
     stream = filled("type:text")
     assert len(stream) == 1
-    stream.use(parse_filter(""))
+    stream.set_filter(parse_filter(""))
     assert len(stream) == 6
-    stream.use(parse_filter("", key="nobody"))
+    stream.set_filter(parse_filter("", key="nobody"))
     assert len(stream) == 0
 
 

@@ -44,9 +44,9 @@ def test_the_selected_task_stays_selected_when_its_line_moves_and_nothing_is_whe
     at = next(at for at in range(len(shown)) if "Test the parser" in as_text(shown.line(at, 80)))
     shown.select(at)
     shown.show(structs.replace(snapshot, tasks=snapshot.tasks[::-1]), 80)
-    assert shown.place_of(at) == at - 1 and shown.task is not None and shown.task.id == "2"
+    assert shown.index_of_selected(at) == at - 1 and shown.task is not None and shown.task.id == "2"
     shown.show(structs.replace(snapshot, tasks=snapshot.tasks[:1]), 80)
-    assert shown.place_of(at) == at and shown.task is None and shown.member == ""
+    assert shown.index_of_selected(at) == at and shown.task is None and shown.member == ""
 
 
 def test_a_line_of_mail_is_neither_a_task_nor_a_member() -> None:

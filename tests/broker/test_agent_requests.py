@@ -35,7 +35,7 @@ from tests.support.context import Root
 def no_worker(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """No worker is started; which would have been."""
     started: list[str] = []
-    monkeypatch.setattr(launch, "start", lambda context, paths: started.append(paths.lane or paths.agent))
+    monkeypatch.setattr(launch, "start_worker", lambda context, paths: started.append(paths.lane or paths.agent))
     return started
 
 
@@ -125,7 +125,7 @@ def test_the_same_request_puts_one_message_however_often_it_is_carried_out(root:
 def test_a_queued_message_is_accepted_although_no_process_can_be_started_for_it(
     root: Root, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(launch, "start", failing(error))
+    monkeypatch.setattr(launch, "start_worker", failing(error))
     answer = carried_out(root, Request(to="worker", text="x"))
     assert answer == Answer(accepted=sent_id("worker", "k1", "n1")), "refused, it would be sent once more"
     assert root.boxes("worker") == {"new": [answer.accepted]}
@@ -134,7 +134,7 @@ def test_a_queued_message_is_accepted_although_no_process_can_be_started_for_it(
 def test_a_queued_message_that_can_not_be_waited_for_is_unfinished_and_not_refused(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "start", failing(DiskError("can't start a process in x", "wait a little")))
+    monkeypatch.setattr(launch, "start_worker", failing(DiskError("can't start a process in x", "wait a little")))
     accepted: list[Answer] = []
     message_id = sent_id("other", "k1", "n1")
     with pytest.raises(BeamError) as error:

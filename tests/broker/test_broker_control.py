@@ -24,17 +24,17 @@ from beam.model.outcome import Status
 from beam.model.state import DEAD, QUEUED
 from beam.process import tree
 from beam.store import control
-from beam.store.control import Control
+from beam.store.control import ControlRequest
 from beam.store.segment import read_state
-from beam.turns.asks import Ask, Asks, Decision, Takes
+from beam.turns.asks import AcceptedAnswers, Ask, Asks, Decision
 from beam.turns.calls import AgentCalls
 from beam.turns.handle import TurnHandle
 from beam.turns.stop import Stop
 from tests.support.context import SECOND_NS, Root
 
 
-def ask(root: Root, agent: str, verb: str, target: str | None = None, **fields: object) -> Control:
-    wish = Control(
+def ask(root: Root, agent: str, verb: str, target: str | None = None, **fields: object) -> ControlRequest:
+    wish = ControlRequest(
         id=f"{agent}-{root.clock.random(4).hex()}",
         verb=verb,  # type: ignore[arg-type]
         timestamp="t",
@@ -55,7 +55,7 @@ def look(root: Root, agent: str = "worker") -> AgentLease:
     lease = root.hold(agent)
     answer_requests(lease)
     lease.close()
-    assert control.waiting(root.place(agent).control) == []
+    assert control.waiting_names(root.place(agent).control) == []
     return lease
 
 
@@ -223,20 +223,24 @@ def asking(root: Root, lease: AgentLease) -> tuple[Asks, Ask]:
     lease.turn = turn = RunningTurn("worker-m", Stop())
     asks = Asks("worker", record, root.clock, 600.0)
     turn.handle = TurnHandle(stop=turn.stop, asks=asks, calls=AgentCalls(root.clock))
-    return asks, asks.ask("Bash", takes=Takes(message=True))
+    return asks, asks.ask("Bash", takes=AcceptedAnswers(message=True))
 
 
 def test_an_ask_is_decided_once_by_the_first_request_that_names_it(root: Root) -> None:
     lease = root.hold("worker")
     asks, open_ask = asking(root, lease)
     file = root.place("worker").asks / f"{open_ask.id}.json"
-    assert file.exists() and lease.log.state.word == "waiting"
+    assert file.exists() and lease.log.state.activity == "waiting"
     ask(root, "worker", "deny", open_ask.id, sender="ann", text="no")
     ask(root, "worker", "approve", open_ask.id, sender="bob")
     answer_requests(lease)
     assert open_ask.decision == Decision(decision="deny", by="ann", message="no")
     assert [answer[:2] for answer in answers(root)] == [(True, ""), (False, "not_found")]
-    assert not file.exists() and lease.log.state.word == "running" and [denial.by for denial in asks.denials] == ["ann"]
+    assert (
+        not file.exists()
+        and lease.log.state.activity == "running"
+        and [denial.by for denial in asks.denials] == ["ann"]
+    )
     done = [event for event in root.events("worker") if isinstance(event, events.ControlDone)]
     assert {event.message_id for event in done} == {"worker-m"}
     lease.close()
@@ -386,7 +390,7 @@ def test_a_kept_process_is_closed_and_the_answer_comes_once_it_is_gone(root: Roo
         wish = ask(root, "worker", "close", sender="ann")
         answer_requests(lease)
         assert (answers(root), lease.keeper.unwanted) == ([], "ann released it")
-        assert control.waiting(root.place("worker").control) == [f"{wish.id}.json"]
+        assert control.waiting_names(root.place("worker").control) == [f"{wish.id}.json"]
         lease.keeper.process = None
         answer_requests(lease)
         assert answers(root) == [(True, "", "closed process 77 of session s-1")]
@@ -473,7 +477,7 @@ def test_an_amendment_that_is_no_object_decides_nothing(root: Root, text: str | 
 def test_an_amendment_allows_a_call_with_another_input(root: Root) -> None:
     lease = root.hold("worker")
     asks, _ = asking(root, lease)
-    open_ask = asks.ask("Bash", takes=Takes(changes=True))
+    open_ask = asks.ask("Bash", takes=AcceptedAnswers(changes=True))
     ask(root, "worker", "amend", open_ask.id, text='{"command": "ls"}', sender="ann")
     answer_requests(lease)
     assert answers(root) == [(True, "", "allowed with the changed input")]
@@ -488,8 +492,8 @@ def test_an_amendment_allows_a_call_with_another_input(root: Root) -> None:
 def test_a_decision_says_what_was_decided_and_may_end_the_turn(root: Root) -> None:
     lease = root.hold("worker")
     asks, _ = asking(root, lease)
-    allowed = asks.ask("Bash", takes=Takes(message=True))
-    stopped = asks.ask("Bash", takes=Takes(message=True))
+    allowed = asks.ask("Bash", takes=AcceptedAnswers(message=True))
+    stopped = asks.ask("Bash", takes=AcceptedAnswers(message=True))
     ask(root, "worker", "approve", allowed.id, text="not shown", sender="ann")
     ask(root, "worker", "deny", stopped.id, stop=True, sender="bob")
     answer_requests(lease)
@@ -598,7 +602,7 @@ def test_a_disk_error_ends_the_answering_and_the_request_stays(root: Root, monke
     with pytest.raises(DiskError, match="can't read"):
         answer_requests(lease)
     lease.close()
-    assert control.waiting(root.place("worker").control) == [f"{wish.id}.json"]
+    assert control.waiting_names(root.place("worker").control) == [f"{wish.id}.json"]
 
 
 @pytest.mark.parametrize(("verb", "text"), [("edit", None), ("retry", None)])
@@ -608,7 +612,7 @@ def test_a_refusal_of_what_can_not_be_read_names_the_message(root: Root, verb: s
     (entry,) = lease.log.queue.entries("new" if verb == "edit" else "dead")
     requests = _Requests(lease)
     lease.waiting.read = lambda entry: None  # type: ignore[method-assign]
-    wish = Control(id="c", verb=verb, timestamp="t", expires="t", target=message_id, text=text)  # type: ignore[arg-type]
+    wish = ControlRequest(id="c", verb=verb, timestamp="t", expires="t", target=message_id, text=text)  # type: ignore[arg-type]
     with pytest.raises(CorruptError) as error:
         (requests._edit if verb == "edit" else requests._retry)(entry, wish)
     assert (error.value.message, error.value.subject) == (f"{message_id} can't be read", message_id)

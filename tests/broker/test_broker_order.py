@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from beam.base.errors import UnsupportedError
-from beam.broker.build_request import request_of
+from beam.broker.build_request import build_turn_request
 from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.message import Access, Options
@@ -16,7 +16,7 @@ from beam.model.outcome import Total, Usage
 from beam.root import discovery
 from beam.root.paths import RootPaths
 from beam.turns.adapter_turn import turn_of
-from beam.turns.choice import lowest
+from beam.turns.choice import lowest_access
 from beam.turns.request import TurnRequest
 from tests.support.context import Root
 
@@ -49,7 +49,7 @@ def test_the_first_turn_of_a_fork_goes_on_in_a_copy_and_counts_from_where_the_se
     counted(root, 1000)
     twin = root.hold("twin")
     twin.log.record(FORKED)
-    order = request_of(twin.log, root.message("twin"))
+    order = build_turn_request(twin.log, root.message("twin"))
     assert (order.session_id, order.fork, order.carried) == ("s1", True, Total(input_tokens=1000))
     turn = turn_of(order, "exec", "/scratch")
     assert (turn.session_id, turn.fork) == ("s1", True)
@@ -59,7 +59,7 @@ def test_while_the_session_goes_on_nobody_knows_what_a_copy_starts_from(root: Ro
     counted(root, 1000, is_over=False)
     twin = root.hold("twin")
     twin.log.record(FORKED)
-    assert request_of(twin.log, root.message("twin")).carried is None
+    assert build_turn_request(twin.log, root.message("twin")).carried is None
 
 
 def test_the_second_turn_goes_on_in_the_copy_itself(root: Root) -> None:
@@ -68,24 +68,24 @@ def test_the_second_turn_goes_on_in_the_copy_itself(root: Root) -> None:
     twin.log.record(STARTED, turn=1)
     twin.log.record(events.SessionStarted(session_id="s2", forked_from="s1"), turn=1)
     twin.log.record(events.TurnClosed(), turn=1)
-    order = request_of(twin.log, root.message("twin"))
+    order = build_turn_request(twin.log, root.message("twin"))
     assert (order.session_id, order.fork) == ("s2", False)
 
 
 def test_a_fork_that_is_asked_for_a_new_session_or_got_another_adapter_begins_an_empty_one(root: Root) -> None:
     twin = root.hold("twin")
     twin.log.record(FORKED)
-    order = request_of(twin.log, root.message("twin", options=Options(new=True)))
+    order = build_turn_request(twin.log, root.message("twin", options=Options(new=True)))
     assert (order.session_id, order.fork) == (None, False)
     assert twin.log.state.fork is None and twin.log.state.archived == ["s1"]
     twin.log.record(events.SessionForked(session_id="s1", of="coder", adapter="claude"))
-    assert request_of(twin.log, root.message("twin")).session_id is None
+    assert build_turn_request(twin.log, root.message("twin")).session_id is None
 
 
 def test_a_face_that_makes_no_copies_refuses_the_turn(root: Root) -> None:
     twin = root.hold("twin")
     twin.log.record(FORKED)
-    order = request_of(twin.log, root.message("twin", options=Options(via="terminal")))
+    order = build_turn_request(twin.log, root.message("twin", options=Options(via="terminal")))
     with pytest.raises(UnsupportedError, match="with --via terminal"):
         turn_of(order, "terminal", "/scratch")
 
@@ -96,14 +96,19 @@ def test_a_face_that_makes_no_copies_refuses_the_turn(root: Root) -> None:
 def ordered(root: Root, agent: str, at_most: Access | None, **options: object) -> TurnRequest:
     message = root.message(agent, options=Options(**options))  # type: ignore[arg-type]
     lease = root.hold(agent)
-    order = request_of(lease.log, message)
+    order = build_turn_request(lease.log, message)
     lease.close()
     return msgspec.structs.replace(order, at_most=at_most)
 
 
 def test_the_least_of_several_bounds_counts_and_none_bounds_nothing() -> None:
-    assert [lowest(), lowest(None), lowest("full", None), lowest("edit", "ask", None)] == [None, None, "full", "ask"]
-    assert lowest("read", "full") == "read"
+    assert [lowest_access(), lowest_access(None), lowest_access("full", None), lowest_access("edit", "ask", None)] == [
+        None,
+        None,
+        "full",
+        "ask",
+    ]
+    assert lowest_access("read", "full") == "read"
 
 
 @pytest.mark.parametrize(
@@ -148,12 +153,12 @@ def test_a_program_runs_only_where_it_is_said_to_do_no_more_than_is_left(root: R
 
 @pytest.mark.slow
 def test_a_message_in_a_root_where_agents_may_write_has_read_at_the_most(root: Root) -> None:
-    assert request_of(root.hold("coder").log, root.message("coder")).at_most is None
+    assert build_turn_request(root.hold("coder").log, root.message("coder")).at_most is None
     context = root.context
     inside = msgspec.structs.replace(context, home=RootPaths(root.base / "state", root.base))
     place = inside.agent_paths("coder")
     discovery.create(inside.home, place)
     lease = AgentLease.acquire(inside, place)
     assert lease is not None
-    assert request_of(lease.log, root.message("coder", options=Options(access="full"))).at_most == "read"
+    assert build_turn_request(lease.log, root.message("coder", options=Options(access="full"))).at_most == "read"
     lease.close()

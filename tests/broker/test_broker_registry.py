@@ -20,17 +20,17 @@ TOLD = BrokerFile(owner=tree.this_process(), version="1", started_at="2026-01-01
 
 def serve(root: Root, told: BrokerFile) -> None:
     directories.create(root.context.home)
-    registry.claim(root.context.home, told).release()
+    registry.claim_root(root.context.home, told).release()
 
 
 def test_a_root_has_one_broker_and_says_which(root: Root) -> None:
     directories.create(root.context.home)
-    lock = registry.claim(root.context.home, TOLD)
+    lock = registry.claim_root(root.context.home, TOLD)
     with pytest.raises(UsageError, match=f"pid {TOLD.owner.pid}"):
-        registry.claim(root.context.home, TOLD)
-    assert registry.running(root.context.home) == TOLD
-    registry.release(root.context.home, lock)
-    assert registry.running(root.context.home) is None
+        registry.claim_root(root.context.home, TOLD)
+    assert registry.running_broker(root.context.home) == TOLD
+    registry.release_root(root.context.home, lock)
+    assert registry.running_broker(root.context.home) is None
 
 
 @pytest.mark.parametrize("what", ["removed", "made anew", "lock removed", "lock made anew"])
@@ -38,7 +38,7 @@ def test_a_broker_sees_that_the_root_is_not_its_own_any_more_and_leaves_the_file
     root: Root, what: str
 ) -> None:
     directories.create(root.context.home)
-    claimed = registry.claim(root.context.home, TOLD)
+    claimed = registry.claim_root(root.context.home, TOLD)
     assert claimed.why_lost() == ""
     top = root.context.home.root
     if what.startswith("lock"):
@@ -48,10 +48,10 @@ def test_a_broker_sees_that_the_root_is_not_its_own_any_more_and_leaves_the_file
     if what == "made anew":
         directories.create(root.context.home)
     if what.endswith("anew"):
-        registry.claim(root.context.home, TOLD).release()
+        registry.claim_root(root.context.home, TOLD).release()
     assert str(top) in claimed.why_lost()
-    registry.release(root.context.home, claimed)
-    assert registry.path(root.context.home).exists() == (what != "removed")
+    registry.release_root(root.context.home, claimed)
+    assert registry.broker_file_path(root.context.home).exists() == (what != "removed")
 
 
 def test_where_no_broker_serves_nobody_waits_for_one(root: Root) -> None:
@@ -104,7 +104,7 @@ def test_a_mailbox_is_nobodys_to_take(root: Root) -> None:
 
 def test_a_broker_of_which_nothing_can_be_read_is_not_waited_for(root: Root) -> None:
     serve(root, TOLD)
-    registry.path(root.context.home).write_bytes(b"{torn")
+    registry.broker_file_path(root.context.home).write_bytes(b"{torn")
     assert list(yield_to_broker(root.context, root.place("worker"))) == []
 
 
@@ -112,14 +112,14 @@ def test_a_broker_starts_no_worker_for_an_agent_that_it_will_take_itself(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str | None] = []
-    monkeypatch.setattr(launch, "start_process", lambda _root, place, _environ: started.append(place.lane))
-    monkeypatch.setattr(launch, "served_here", {root.context.home.root})
+    monkeypatch.setattr(launch, "start_worker_process", lambda _root, place, _environ: started.append(place.lane))
+    monkeypatch.setattr(launch, "served_roots", {root.context.home.root})
     place = root.place("worker")
-    launch.ensure(root.context, place)
+    launch.ensure_worker(root.context, place)
     lane = root.context.agent_paths("worker", "once")
     directories.create(root.context.home, lane)
-    launch.ensure(root.context, lane)
+    launch.ensure_worker(root.context, lane)
     assert started == ["once"], "nobody serves the lanes of an agent but workers"
-    launch.served_here.clear()
-    launch.ensure(root.context, place)
+    launch.served_roots.clear()
+    launch.ensure_worker(root.context, place)
     assert started == ["once", None]

@@ -14,7 +14,7 @@ import pytest
 from beam.base.errors import DiskError
 from beam.broker import duty, launch
 from beam.broker.loop import Broker
-from beam.broker.served import Served
+from beam.broker.served import ServedAgent
 from beam.broker.wake import Wake
 from beam.model import events
 from beam.store import lanes
@@ -44,7 +44,7 @@ class Story:
         await asyncio.gather(*(cast(Any, served.task) for served in busy))
         return sorted(served.paths.lane or served.paths.agent for served in busy)
 
-    def agent(self, name: str = "worker") -> Served:
+    def agent(self, name: str = "worker") -> ServedAgent:
         return self.broker.roster.agents[name]
 
     def later(self, seconds: float) -> None:
@@ -62,7 +62,7 @@ def play(root: Root, story: Callable[[Story], Awaitable[None]], **options: Any) 
             await story(one)
         finally:
             for served in one.broker.roster.all():
-                one.broker.roster.let_go(served)
+                one.broker.roster.release(served)
 
     asyncio.run(played())
     return found[0]
@@ -269,7 +269,12 @@ def in_lane(root: Root, lane: str, *, at_s: float = -60.0) -> None:
     import os
 
     when = root.clock.now_ns() + int(at_s * 1e9)
-    for path in (paths.dir, paths.queue / "new", *(paths.queue / "new").iterdir(), *lanes.folder(paths).iterdir()):
+    for path in (
+        paths.dir,
+        paths.queue / "new",
+        *(paths.queue / "new").iterdir(),
+        *lanes.index_folder(paths).iterdir(),
+    ):
         os.utime(path, ns=(when, when), follow_symlinks=False)
 
 
@@ -303,7 +308,7 @@ def test_a_lane_that_has_no_room_is_put_off_until_another_is_let_go(root: Root) 
         held, put_off = sorted(it.broker.roster.lanes.values(), key=lambda lane: lane.is_deferred)
         assert (held.is_deferred, put_off.is_deferred, put_off.is_dirty, put_off.lease) == (False, True, False, None)
         await it.finish()
-        it.broker.roster.let_go(held)
+        it.broker.roster.release(held)
         assert (put_off.is_deferred, put_off.is_dirty) == (False, True)
 
     play(root, story, cap=1)
@@ -333,7 +338,7 @@ def test_a_bug_in_the_step_of_one_agent_is_reported_whole_and_the_others_go_on(
     root.put("other")
     real = duty.step
 
-    def step(lease: Any, **fields: Any) -> duty.Due:
+    def step(lease: Any, **fields: Any) -> duty.DueWork:
         if lease.log.paths.agent == "other":
             raise ZeroDivisionError("in a step")
         return real(lease, **fields)
@@ -415,7 +420,7 @@ class Kept:
         self.lease.keeper._since = since
         self.lease.keeper._seconds = math.inf
         self.lease.why_kept_ends = lambda: why
-        self.lease.end_kept = self.end
+        self.lease.end_kept_process = self.end
         self.error: Exception | None = None
 
     async def end(self, why: str, *, hard: Callable[[], bool]) -> None:
@@ -501,7 +506,7 @@ def test_a_root_that_is_lost_is_reported_and_nothing_more_is_claimed(
 ) -> None:
     root.put("worker")
     ensured: list[object] = []
-    monkeypatch.setattr(launch, "ensure", lambda *args: ensured.append(args))
+    monkeypatch.setattr(launch, "ensure_worker", lambda *args: ensured.append(args))
 
     async def story(it: Story) -> None:
         it.broker.why_lost = lambda: "the root is gone"
@@ -513,7 +518,7 @@ def test_a_root_that_is_lost_is_reported_and_nothing_more_is_claimed(
         await it.finish()
         root.put("worker")
         it.broker.lost = "the root is gone"
-        it.broker._leave()
+        it.broker._release_all()
         lease = it.agent().lease
         assert lease is not None
         it.agent().lease = None
@@ -583,7 +588,7 @@ def test_what_waits_when_a_broker_leaves_is_counted_and_only_what_came_since_get
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ensured: list[str] = []
-    monkeypatch.setattr(launch, "ensure", lambda context, paths: ensured.append(paths.agent))
+    monkeypatch.setattr(launch, "ensure_worker", lambda context, paths: ensured.append(paths.agent))
     root.put("worker")
     root.place("other")
 
@@ -594,7 +599,7 @@ def test_what_waits_when_a_broker_leaves_is_counted_and_only_what_came_since_get
         it.later(1)
         root.put("other")
         root.put("box")
-        it.broker._leave()
+        it.broker._release_all()
         assert all(served.lease is None for served in it.broker.roster.all())
 
     said = play(root, story).said
@@ -630,17 +635,17 @@ def test_a_queue_that_can_not_be_listed_has_nothing_that_waits(root: Root, monke
     async def story(it: Story) -> None:
         it.poll()
         await it.finish()
-        assert it.broker._waiting(it.agent()) == []
+        assert it.broker._waiting_positions(it.agent()) == []
         root.put("worker")
-        assert len(it.broker._waiting(it.agent())) == 1
-        assert it.broker._last_waiting(it.agent()) == it.broker._waiting(it.agent())[0]
+        assert len(it.broker._waiting_positions(it.agent())) == 1
+        assert it.broker._last_waiting_position(it.agent()) == it.broker._waiting_positions(it.agent())[0]
         from beam.store.queue import Queue
 
         def fails(*_: object) -> None:
             raise DiskError("no")
 
         monkeypatch.setattr(Queue, "entries", fails)
-        assert (it.broker._waiting(it.agent()), it.broker._last_waiting(it.agent())) == ([], 0)
+        assert (it.broker._waiting_positions(it.agent()), it.broker._last_waiting_position(it.agent())) == ([], 0)
 
     play(root, story)
 
@@ -682,16 +687,16 @@ def test_requests_that_come_in_a_turn_are_handled_at_once(root: Root, monkeypatc
 class Wakes:
     """A watcher that tells these directories."""
 
-    notifies = True
+    can_notify = True
 
     def __init__(self, changed: set[Path] | None) -> None:
         self._changed = changed
 
-    def changed(self) -> set[Path] | None:
+    def take_changed(self) -> set[Path] | None:
         return self._changed
 
     def watch(self, directory: Path) -> None:
         pass
 
-    def now(self) -> None:
+    def end_wait(self) -> None:
         pass

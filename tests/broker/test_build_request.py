@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam.broker.build_request import program, request_of, rules_for, sender_of
+from beam.broker.build_request import beam_executable, build_turn_request, rules_for, sender_of
 from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.message import Message, Options, SessionContext
@@ -32,7 +32,7 @@ def started(adapter: str = "command") -> events.TurnStarted:
 def test_the_first_turn_of_an_agent_has_all_that_its_message_and_its_settings_say(root: Root) -> None:
     message = root.message("worker", hops=2, chain=("asker", "other"))
     lease = root.hold("worker")
-    order = request_of(lease.log, message)
+    order = build_turn_request(lease.log, message)
     home, paths = root.context.home, root.place("worker")
     assert (order.message, order.turn, order.session_id, order.fork) == (message, 1, None, False)
     assert (order.upto, order.carried, order.told) == (None, None, None)
@@ -44,14 +44,14 @@ def test_the_first_turn_of_an_agent_has_all_that_its_message_and_its_settings_sa
         "BEAM_AGENT": "worker",
         "BEAM_LANE": "",
         "BEAM_OUTBOX": str(scratch / "outbox"),
-        "BEAM_BIN": program(),
+        "BEAM_BIN": beam_executable(),
         "BEAM_MESSAGE_ID": message.id,
         "BEAM_THREAD": "t",
         "BEAM_HOPS": "2",
         "BEAM_CHAIN": "asker,other,worker",
     }
-    assert (order.scratch, order.unstarted, order.base) == (scratch, paths.unstarted(order.turn_key), root.base)
-    assert (order.images, order.agent_dir, order.cli_file) == (paths.images, paths.agent_dir, paths.cli)
+    assert (order.scratch, order.unstarted, order.base) == (scratch, paths.unstarted_note(order.turn_key), root.base)
+    assert (order.images, order.agent_dir, order.cli_file) == (paths.images, paths.agent_dir, paths.cli_version_file)
     assert (order.own, order.snapshots, order.recorded, order.at_most) == (None, None, None, None)
     assert (order.untrusted, order.folder_trusted, order.left_out) == (None, True, ())
     assert len(order.fresh_session_id) == 36
@@ -60,7 +60,7 @@ def test_the_first_turn_of_an_agent_has_all_that_its_message_and_its_settings_sa
 
 def test_an_agent_cli_is_confined_and_what_a_vendor_needs_is_there(root: Root) -> None:
     lease = root.hold("claude")
-    order = request_of(lease.log, root.message("claude"))
+    order = build_turn_request(lease.log, root.message("claude"))
     assert order.own is not None and order.snapshots == root.context.home.snapshots
     lease.log.context = msgspec.structs.replace(root.context, exposed=False)
     lease.close()
@@ -69,10 +69,10 @@ def test_an_agent_cli_is_confined_and_what_a_vendor_needs_is_there(root: Root) -
 def test_the_id_of_a_new_session_is_the_same_for_the_same_attempt_only(root: Root) -> None:
     message = root.message("worker")
     lease = root.hold("worker")
-    first = request_of(lease.log, message).fresh_session_id
-    assert request_of(lease.log, message).fresh_session_id == first
-    assert request_of(lease.log, msgspec.structs.replace(message, attempt=2)).fresh_session_id != first
-    assert request_of(lease.log, root.message("worker")).fresh_session_id != first
+    first = build_turn_request(lease.log, message).fresh_session_id
+    assert build_turn_request(lease.log, message).fresh_session_id == first
+    assert build_turn_request(lease.log, msgspec.structs.replace(message, attempt=2)).fresh_session_id != first
+    assert build_turn_request(lease.log, root.message("worker")).fresh_session_id != first
     lease.close()
 
 
@@ -80,7 +80,7 @@ def test_a_turn_goes_on_in_the_session_of_the_last_one(root: Root) -> None:
     lease = root.hold("worker")
     record(lease, started(), events.SessionStarted(session_id="s-1"), events.TurnFinished(status=Status.COMPLETED))
     record(lease, events.TurnClosed())
-    order = request_of(lease.log, root.message("worker"))
+    order = build_turn_request(lease.log, root.message("worker"))
     assert (order.turn, order.session_id, order.fork) == (2, "s-1", False)
     sender = sender_of(lease.log, order)
     assert (sender.agent, sender.turn_key, sender.chain) == ("worker", order.turn_key, ("worker",))
@@ -102,7 +102,7 @@ def test_a_session_that_is_not_gone_on_with_is_put_aside_by_who_sent_the_message
     lease = root.hold("worker")
     record(lease, started(adapter), events.SessionStarted(session_id="s-1"))
     message = root.message("worker", sender="asker", actor="ann" if options.new else None, options=options)
-    assert request_of(lease.log, message).session_id is None
+    assert build_turn_request(lease.log, message).session_id is None
     (archived,) = [event for event in root.events("worker") if isinstance(event, events.SessionArchived)]
     assert (archived.session_id, archived.reason, archived.by, archived.message_id) == (
         "s-1",
@@ -127,7 +127,7 @@ def forked(root: Root, *, is_idle: bool = True, session_id: str = "s-1") -> Any:
     lease = root.hold("worker")
     fork = events.SessionForked(session_id=session_id, of="other", adapter="command", upto="m-3")
     lease.log.record(fork)
-    order = request_of(lease.log, root.message("worker"))
+    order = build_turn_request(lease.log, root.message("worker"))
     lease.close()
     return order
 
@@ -160,7 +160,7 @@ def test_an_agent_that_can_not_be_read_leaves_nothing_known_of_its_session(
 def test_a_recorded_turn_is_taken_for_the_message(root: Root) -> None:
     lease = root.hold("worker")
     lease.log.context = msgspec.structs.replace(root.context, recordings=Recordings())
-    recorded = request_of(lease.log, root.message("worker")).recorded
+    recorded = build_turn_request(lease.log, root.message("worker")).recorded
     assert recorded is not None and recorded.where == "a test"
     lease.close()
 
@@ -170,7 +170,7 @@ def test_the_folder_of_an_agent_is_the_one_that_its_settings_name(root: Root) ->
     (root.base / "beam.yaml").write_text("agents: {worker: {command: [cat], cwd: sub}}\n")
     root.reload()
     lease = root.hold("worker")
-    assert sender_of(lease.log, request_of(lease.log, root.message("worker"))).folder == root.base / "sub"
+    assert sender_of(lease.log, build_turn_request(lease.log, root.message("worker"))).folder == root.base / "sub"
     lease.close()
 
 
@@ -182,7 +182,7 @@ def test_a_lane_is_named_to_its_agent_and_has_no_file_of_its_cli(root: Root) -> 
     discovery.create(root.context.home, lane)
     lease = AgentLease.acquire(root.context, lane)
     assert lease is not None
-    order = request_of(lease.log, root.message("worker"))
+    order = build_turn_request(lease.log, root.message("worker"))
     assert (order.child_env["BEAM_LANE"], order.cli_file) == ("l1", None)
     lease.close()
 
@@ -194,7 +194,7 @@ def test_the_program_is_the_one_beside_the_interpreter(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     if is_there:
         (tmp_path / "beam").touch()
-    assert program() == (str(tmp_path / "beam") if is_there else "")
+    assert beam_executable() == (str(tmp_path / "beam") if is_there else "")
 
 
 DENY, ALLOW = RuleLists(deny=("Bash(rm *)",)), RuleLists(allow=("Bash(ls *)",))

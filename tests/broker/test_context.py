@@ -22,7 +22,7 @@ def opened(root: Path, project: Path) -> RootContext:
     discovery.create(home)
     environ = {"HOME": str(project.parent), "PATH": "/usr/bin:/bin"}
     exposed = discovery.exposing_folder(home, environ)
-    return RootContext.of(home, environ=environ, clock=FakeClock(), carry_out=carry_out, exposed=exposed)
+    return RootContext.load(home, environ=environ, clock=FakeClock(), carry_out=carry_out, exposed=exposed)
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -36,7 +36,11 @@ def test_only_a_root_out_of_agents_reach_remembers_what_its_files_were_parsed_to
 
 def test_a_root_that_comes_within_reach_is_noticed_by_the_next_decision(tmp_path: Path) -> None:
     context = opened(tmp_path / "elsewhere" / "root", tmp_path / "project")
-    assert context.rechecked() is context
+    assert context.recheck_exposure() is context
     where = tmp_path / "elsewhere"
     (where / ".git").mkdir()
-    assert (context.exposed, context.rechecked().exposed, context.reloaded().exposed) == (None, where, where)
+    assert (context.exposed, context.recheck_exposure().exposed, context.reload_config().exposed) == (
+        None,
+        where,
+        where,
+    )

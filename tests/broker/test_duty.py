@@ -11,7 +11,7 @@ from beam.broker.context import RootContext
 from beam.model import events
 from beam.root.paths import AgentPaths
 from beam.store import control
-from beam.store.control import Control, Verb
+from beam.store.control import ControlRequest, Verb
 from tests.support.context import SECOND_NS, Root
 
 SOON = "2023-11-14T22:13:21Z"  # a second after the clock of the test
@@ -20,7 +20,7 @@ SOON = "2023-11-14T22:13:21Z"  # a second after the clock of the test
 def ask(root: Root, agent: str, verb: Verb, target: str | None = None) -> None:
     """Publish a request."""
     now = root.clock.now_ns()
-    request = Control(
+    request = ControlRequest(
         id=f"{agent}-{verb}",
         verb=verb,
         sender="human",
@@ -49,8 +49,8 @@ def test_requests_are_answered_before_anything_may_be_claimed(root: Root) -> Non
     root.put("worker")
     ask(root, "worker", "pause")
     lease = root.hold("worker")
-    assert duty.step(lease) == duty.Due()
-    assert control.waiting(lease.log.paths.control) == [] and lease.log.state.paused
+    assert duty.step(lease) == duty.DueWork()
+    assert control.waiting_names(lease.log.paths.control) == [] and lease.log.state.paused
     ask(root, "worker", "resume")
     assert len(duty.step(lease).entries) == 1
     lease.close()
@@ -74,8 +74,8 @@ def test_a_blocked_agent_gets_no_answer_and_nothing_to_run(root: Root) -> None:
     ask(root, "worker", "pause")
     lease = root.hold("worker")
     lease.blocked = "processes are left"
-    assert duty.step(lease) == duty.Due(blocked="processes are left")
-    assert len(control.waiting(lease.log.paths.control)) == 1
+    assert duty.step(lease) == duty.DueWork(blocked="processes are left")
+    assert len(control.waiting_names(lease.log.paths.control)) == 1
     lease.close()
 
 
@@ -83,9 +83,9 @@ def test_of_a_mailbox_only_the_message_in_question_is_checked(root: Root) -> Non
     asked, other = root.put("box", "one", deadline=SOON), root.put("box", "two", deadline=SOON)
     root.clock.sleep(2)
     lease = root.hold("box")
-    assert duty.step(lease) == duty.Due()
+    assert duty.step(lease) == duty.DueWork()
     assert root.boxes("box") == {"new": [asked.id, other.id]}
-    assert duty.step(lease, about=asked.id) == duty.Due()
+    assert duty.step(lease, about=asked.id) == duty.DueWork()
     assert root.boxes("box") == {"new": [other.id], "dead": [asked.id]}
     lease.close()
 
@@ -104,7 +104,7 @@ def test_who_waits_takes_one_step_for_an_agent_that_nobody_has(root: Root, monke
     def start(context: RootContext, place: AgentPaths) -> None:
         started.append(place)
 
-    monkeypatch.setattr(launch, "start", start)
+    monkeypatch.setattr(launch, "start_worker", start)
     kept, late = root.put("worker", "kept"), root.put("worker", "late", deadline=SOON)
     root.clock.sleep(2)
     assert duty.ensure_running(root.context, root.place("worker")) is True

@@ -11,8 +11,8 @@ from beam.broker import failure
 from beam.broker.put import put
 from beam.model import events
 from beam.model.outcome import Status
-from beam.model.state import Last, State
-from beam.store.thread import Thread
+from beam.model.state import OutcomeRecord, State
+from beam.store.thread import ThreadUsage
 from tests.support.context import NOON_NS, SECOND_NS, Root
 
 
@@ -33,7 +33,7 @@ def claim(root: Root, agent: str = "worker") -> list[str]:
 
 
 def counted(root: Root, thread: str = "t") -> int:
-    return Thread(root.context.home.threads, thread).spent().turns
+    return ThreadUsage(root.context.home.threads, thread).spent().turns
 
 
 def test_what_a_person_sends_is_not_counted_and_costs_no_file(root: Root) -> None:
@@ -68,8 +68,9 @@ def test_branches_of_a_thread_share_its_turns_and_the_rest_is_given_up(root: Roo
 def test_who_counts_one_turn_too_late_does_not_get_it(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(root, thread_turns=2)
     message = root.put("worker", hops=1)
-    monkeypatch.setattr(failure, "refusal", lambda *_: None)  # another holder claimed between the look and the count
-    Thread(root.context.home.threads, "t").begin("other-1", 1)
+    # Another holder claimed between the look and the count.
+    monkeypatch.setattr(failure, "find_refusal", lambda *_: None)
+    ThreadUsage(root.context.home.threads, "t").begin("other-1", 1)
     assert claim(root) == []
     assert root.boxes("worker") == {"dead": [message.id]}
 
@@ -129,7 +130,7 @@ def test_what_the_root_used_is_the_sum_over_its_agents_but_those_that_can_not_be
 
 def rested(seconds_ago: float, *, pace: float | None) -> float | None:
     """The pause before the next message, after a turn that ended so long ago."""
-    state = State(last=Last(message_id="m", turn=1, status=Status.COMPLETED, at=rfc3339(NOON_NS)))
+    state = State(last=OutcomeRecord(message_id="m", turn=1, status=Status.COMPLETED, at=rfc3339(NOON_NS)))
     return failure.pause_s(state, None, NOON_NS + int(seconds_ago * SECOND_NS), pace=pace)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from beam.base.errors import CorruptError, DiskError, NotFoundError, UnfinishedError
 from beam.broker import mailbox
-from beam.broker.follow import follow, gone_as_not_found, is_just_sent, outcome_in, replay_outcome
+from beam.broker.follow import follow, is_just_sent, not_found_if_removed, outcome_in, replay_outcome
 from beam.model import events
 from beam.model.events import Event
 from beam.model.message import Message
@@ -21,7 +21,7 @@ from beam.model.outcome import Status
 from beam.process import tree
 from beam.store.journal import read_state
 from beam.store.queue import Entry
-from beam.store.segment import GONE
+from beam.store.segment import GONE_KIND
 from tests.support.context import Root
 
 
@@ -123,7 +123,7 @@ def test_workers_that_end_without_a_word_are_started_less_and_less_often_and_giv
 ) -> None:
     message = root.put("worker", reply="wait")
     started: list[float] = []
-    monkeypatch.setattr("beam.broker.launch.start", lambda context, place: started.append(root.clock.elapsed))
+    monkeypatch.setattr("beam.broker.launch.start_worker", lambda context, place: started.append(root.clock.elapsed))
     steps = follow(root.context, root.place("worker"), message.id, seen=lambda event: None)
     with pytest.raises(UnfinishedError, match="ended without running a message") as given_up:
         for pause in steps:
@@ -175,7 +175,7 @@ def test_an_outcome_that_was_removed_with_its_part_of_the_journal_is_reported(
     state = read_state(root.place("worker").journal)
 
     def gone(journal: Path, seq: int) -> None:
-        raise DiskError("it is gone", kind=GONE)
+        raise DiskError("it is gone", kind=GONE_KIND)
 
     monkeypatch.setattr("beam.broker.follow.read_event", gone)
     with pytest.raises(NotFoundError) as error:
@@ -331,7 +331,7 @@ def test_a_disk_error_means_that_the_message_is_gone_only_where_it_is(root: Root
         queue.remove(queue.entries("new")[0])
     with (
         pytest.raises(DiskError if is_there else NotFoundError) as error,
-        gone_as_not_found(root.place("worker"), message.id),
+        not_found_if_removed(root.place("worker"), message.id),
     ):
         raise DiskError("can't read")
     assert error.value.message == (

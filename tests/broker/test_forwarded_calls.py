@@ -19,7 +19,7 @@ from beam.model import events
 from beam.model.state import OpenTurn
 from beam.process import tree
 from beam.store import control
-from beam.store.control import Control
+from beam.store.control import ControlRequest
 from beam.turns.asks import Asks
 from beam.turns.calls import AgentCalls, CallAnswer
 from beam.turns.handle import TurnHandle
@@ -74,10 +74,10 @@ def test_it_is_passed_on_once_and_its_file_stays_until_the_process_has_answered(
     assert {field: getattr(passed, field) for field in passed.__struct_fields__ if field != "id"} == {
         field: getattr(call, field) for field in call.__struct_fields__ if field != "id"
     }
-    assert control.waiting(root.place("worker").control) == [f"{wish.id}.json"] and answers(root) == []
+    assert control.waiting_names(root.place("worker").control) == [f"{wish.id}.json"] and answers(root) == []
     calls.answer_call(passed.id, CallAnswer(message="done"))
     answer_requests(lease)
-    assert answers(root) == [(True, "", "done")] and control.waiting(root.place("worker").control) == []
+    assert answers(root) == [(True, "", "done")] and control.waiting_names(root.place("worker").control) == []
     ended(lease)
 
 
@@ -218,11 +218,11 @@ def test_the_journal_has_what_was_told(root: Root) -> None:
     ],
 )
 def test_a_request_is_the_call_of_its_verb(verb: str, text: str | None, call: Any) -> None:
-    wish = Control(id="c", verb=verb, timestamp="t", expires="t", text=text)  # type: ignore[arg-type]
+    wish = ControlRequest(id="c", verb=verb, timestamp="t", expires="t", text=text)  # type: ignore[arg-type]
     assert _call_of(wish) == call
 
 
 @pytest.mark.parametrize("text", [None, "{", "[1]"])
 def test_what_names_nothing_that_could_be_done_is_refused(text: str | None) -> None:
     with pytest.raises(UsageError, match="the request names nothing that could be done"):
-        _call_of(Control(id="c", verb="act", timestamp="t", expires="t", text=text))
+        _call_of(ControlRequest(id="c", verb="act", timestamp="t", expires="t", text=text))

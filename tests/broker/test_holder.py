@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from beam.broker import duty, holding, registry, stranded
-from beam.broker.holding import Holder, is_of
+from beam.broker.holding import Holder, has_sender_environment
 from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.message import Message, Options
@@ -39,7 +39,7 @@ class Process:
         self.lease = lease
         self.ended: list[tuple[str, bool]] = []
         lease.keeper.process = cast(Any, self)
-        cast(Any, lease).end_kept = self.end
+        cast(Any, lease).end_kept_process = self.end
         cast(Any, lease).why_kept_ends = lambda: ""
 
     async def end(self, why: str, *, hard: Any) -> None:
@@ -77,7 +77,7 @@ def test_a_holder_that_is_asked_to_stop_runs_nothing_more(root: Root) -> None:
 
     async def served() -> bool:
         stop = Stop()
-        stop.ask("interrupted", by="a test")
+        stop.request("interrupted", by="a test")
         return await Holder(root.hold("worker"), stop, set()).serve()
 
     assert asyncio.run(served()) is False
@@ -123,9 +123,11 @@ def test_a_message_from_another_environment_is_left_to_its_sender_only_where_a_p
 def test_an_environment_is_that_of_the_sender_if_its_fingerprint_is(root: Root) -> None:
     lease = root.hold("worker")
     message = root.message("worker")
-    assert is_of(message, lease)
-    assert is_of(msgspec.structs.replace(message, environment=fingerprint(root.environ, message.id)), lease)
-    assert not is_of(msgspec.structs.replace(message, environment="x"), lease)
+    assert has_sender_environment(message, lease)
+    assert has_sender_environment(
+        msgspec.structs.replace(message, environment=fingerprint(root.environ, message.id)), lease
+    )
+    assert not has_sender_environment(msgspec.structs.replace(message, environment="x"), lease)
     lease.close()
 
 
@@ -165,7 +167,7 @@ def test_a_kept_process_is_ended_where_it_may_not_stay(
     lease = root.hold("worker")
     process = Process(lease)
     if why == "the root is gone":
-        monkeypatch.setattr(lease, "is_still", lambda: False)
+        monkeypatch.setattr(lease, "is_in_place", lambda: False)
     elif why == "served":
         monkeypatch.setattr(registry, "broker_serves_root", lambda home: True)
     else:
@@ -199,10 +201,10 @@ def test_a_holder_that_ends_ends_its_kept_process_and_watches_nothing(root: Root
         serving = asyncio.ensure_future(holder.serve())
         while not stop.reason:
             await asyncio.sleep(0)
-            if lease.keeper.on_exit == holder._wake.now:
-                assert lease.calls.on_answer == holder._answered
-                stop.ask("interrupted", by="a test")
-                stop.ask("interrupted", by="a test")
+            if lease.keeper.on_exit == holder._wake.end_wait:
+                assert lease.calls.on_answer == holder._handle_answer
+                stop.request("interrupted", by="a test")
+                stop.request("interrupted", by="a test")
         return await serving
 
     assert asyncio.run(served()) is False
@@ -214,17 +216,17 @@ def test_after_a_turn_whose_process_is_kept_the_stranded_lanes_are_rescued(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rescued: list[str] = []
-    monkeypatch.setattr(stranded, "rescue", lambda context, paths: rescued.append(paths.agent))
+    monkeypatch.setattr(stranded, "start_lane_workers", lambda context, paths: rescued.append(paths.agent))
     lease = root.hold("worker")
     message = root.put("worker")
     process = Process(lease)
 
-    async def run_first(lease: AgentLease, due: duty.Due, stop: Stop, *, begun: Any) -> bool:
+    async def run_first(lease: AgentLease, due: duty.DueWork, stop: Stop, *, begun: Any) -> bool:
         assert [entry.id for entry in due.entries] == [message.id]
         begun(message)
         assert lease.keeper.keeps is True
         lease.log.queue.remove(due.entries[0])
-        stop.ask("interrupted", by="a test")
+        stop.request("interrupted", by="a test")
         return True
 
     monkeypatch.setattr(duty, "run_first", run_first)
@@ -240,7 +242,7 @@ def test_a_kept_process_is_looked_at_when_it_is_due_and_at_least_every_second(
 ) -> None:
     clock = SimpleNamespace(monotonic=lambda: now)
     lease = SimpleNamespace(
-        keeper=SimpleNamespace(due=lambda: due), log=SimpleNamespace(context=SimpleNamespace(clock=clock))
+        keeper=SimpleNamespace(next_check=lambda: due), log=SimpleNamespace(context=SimpleNamespace(clock=clock))
     )
     assert Holder._pause_s(cast(Any, SimpleNamespace(_lease=lease))) == pause
 
@@ -255,7 +257,7 @@ def test_a_message_that_waits_for_its_time_is_waited_for_in_short_pauses(
     async def wait(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(duty, "step", lambda lease: duty.Due(pause_s=next(pauses)))
+    monkeypatch.setattr(duty, "step", lambda lease: duty.DueWork(pause_s=next(pauses)))
 
     async def served() -> None:
         stop = Stop()
@@ -303,7 +305,7 @@ def test_a_turn_that_needs_another_process_than_the_kept_one_is_reported_by_its_
     root.reload()
     lease = root.hold("bot")
     message = root.message("bot", options=Options(**{"via": "dialogue", **options}))
-    assert holding._wants_another(lease, key(root, **fields), message) is is_another
+    assert holding._needs_another_process(lease, key(root, **fields), message) is is_another
     lease.close()
 
 
@@ -313,10 +315,10 @@ def test_rules_of_a_message_and_an_agent_that_is_gone_are_compared_as_well(root:
     lease = root.hold("bot")
     denies = RuleLists(deny=("Bash(rm *)",))
     message = root.message("bot", options=Options(via="dialogue", rules=denies))
-    assert holding._wants_another(lease, key(root), message)
+    assert holding._needs_another_process(lease, key(root), message)
     rules = combine(rules_of(denies, "this message"))
-    assert not holding._wants_another(lease, key(root, rules=rules), message)
-    assert not holding._wants_another(lease, key(root), root.message("nobody", options=Options(new=True)))
+    assert not holding._needs_another_process(lease, key(root, rules=rules), message)
+    assert not holding._needs_another_process(lease, key(root), root.message("nobody", options=Options(new=True)))
     lease.close()
 
 
@@ -340,7 +342,7 @@ def test_a_message_that_needs_another_process_is_left_to_its_sender_once(
         lease.keeper.process, lease.keeper.key = cast(Any, SimpleNamespace(drop=lambda: None)), key(root)
 
     async def asked() -> str:
-        return Holder(lease, Stop(), {message.id} if declined else set())._why_left(message)
+        return Holder(lease, Stop(), {message.id} if declined else set())._why_left_to_sender(message)
 
     assert asyncio.run(asked()) == why
     lease.close()
@@ -359,7 +361,7 @@ def test_a_request_is_answered_while_a_process_is_kept(root: Root) -> None:
         async with asyncio.timeout(10):
             while not lease.log.state.paused:
                 await asyncio.sleep(0.001)
-        stop.ask("interrupted", by="a test")
+        stop.request("interrupted", by="a test")
         await serving
 
     asyncio.run(served())

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from beam.broker.holding import Holder, leave_to_its_sender
+from beam.broker.holding import Holder, wait_for_sender
 from beam.store.queue import Queue
 from tests.support.context import Root
 
@@ -25,7 +25,7 @@ def test_what_comes_later_than_the_first_is_no_longer_waited_for() -> None:
             ended.append("cancelled")
             raise
 
-    asyncio.run(asyncio.wait_for(Holder._first(cast(Any, None), soon(), never()), 5))
+    asyncio.run(asyncio.wait_for(Holder._wait_for_first(cast(Any, None), soon(), never()), 5))
     assert ended == ["soon", "cancelled"]
 
 
@@ -45,8 +45,8 @@ def test_a_kept_process_is_let_go_when_the_root_is_gone_or_a_broker_serves(
     from beam.broker import holding
 
     monkeypatch.setattr(holding.registry, "broker_serves_root", lambda _: is_served)
-    lease = SimpleNamespace(is_still=lambda: is_root_there, log=SimpleNamespace(context=SimpleNamespace(home=None)))
-    assert Holder._why_let_go(cast(Any, SimpleNamespace(_lease=lease))) == why
+    lease = SimpleNamespace(is_in_place=lambda: is_root_there, log=SimpleNamespace(context=SimpleNamespace(home=None)))
+    assert Holder._why_release(cast(Any, SimpleNamespace(_lease=lease))) == why
 
 
 def test_a_message_that_its_sender_ran_meanwhile_is_waited_for_no_longer(
@@ -63,5 +63,5 @@ def test_a_message_that_its_sender_ran_meanwhile_is_waited_for_no_longer(
     paths = root.place("box")
     queue = Queue(paths.queue, paths.put_lock)
     monkeypatch.setattr(asyncio, "sleep", pause)
-    asyncio.run(leave_to_its_sender(paths))
+    asyncio.run(wait_for_sender(paths))
     assert len(looks) == 3

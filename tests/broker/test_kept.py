@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from beam.broker import registry
-from beam.broker.kept import kept_for, until_let_go
+from beam.broker.kept import keep_seconds, wait_until_released
 from beam.model import events
 from beam.model.message import Message, Options
 from beam.model.outcome import Status
@@ -49,19 +49,19 @@ def kept_by(
 
 
 def test_only_a_persons_message_asks_to_keep_the_process(root: Root) -> None:
-    assert kept_for(root.message("worker", options=Options(keep=60.0))) == 60.0
-    assert kept_for(root.message("worker", options=Options(keep=60.0), hops=1)) is None
-    assert kept_for(root.message("worker")) is None
+    assert keep_seconds(root.message("worker", options=Options(keep=60.0))) == 60.0
+    assert keep_seconds(root.message("worker", options=Options(keep=60.0), hops=1)) is None
+    assert keep_seconds(root.message("worker")) is None
 
 
 def test_an_agent_that_nobody_holds_is_free_at_once(root: Root) -> None:
-    assert ended(until_let_go(root.context, root.place("worker"), root.message("worker"))) is True
+    assert ended(wait_until_released(root.context, root.place("worker"), root.message("worker"))) is True
 
 
 def test_a_holder_without_a_kept_process_is_waited_for_half_a_second_and_no_longer(root: Root) -> None:
     """It may be releasing the agent, and would not see the message any more."""
     with root.hold("worker")._lock:
-        steps = until_let_go(root.context, root.place("worker"), root.put("worker"))
+        steps = wait_until_released(root.context, root.place("worker"), root.put("worker"))
         next(steps)
         root.clock.sleep(0.4)
         next(steps)
@@ -71,7 +71,7 @@ def test_a_holder_without_a_kept_process_is_waited_for_half_a_second_and_no_long
 
 def test_a_holder_that_has_ended_its_kept_process_is_waited_for_until_it_releases_the_agent(root: Root) -> None:
     message, lock = kept_by(root, has_ended=True)
-    steps = until_let_go(root.context, root.place("worker"), message)
+    steps = wait_until_released(root.context, root.place("worker"), message)
     next(steps)
     lock.release()
     assert ended(steps) is True
@@ -79,7 +79,7 @@ def test_a_holder_that_has_ended_its_kept_process_is_waited_for_until_it_release
 
 def test_a_holder_that_begins_a_turn_is_not_waited_for(root: Root) -> None:
     lease = root.hold("worker")
-    steps = until_let_go(root.context, root.place("worker"), root.put("worker"))
+    steps = wait_until_released(root.context, root.place("worker"), root.put("worker"))
     next(steps)
     lease.log.record(events.TurnStarted(owner=tree.this_process(), turn_key="k", adapter="command", via="exec"), turn=1)
     assert ended(steps) is False
@@ -90,7 +90,7 @@ def test_a_holder_that_begins_a_turn_is_not_waited_for(root: Root) -> None:
 def test_a_holder_that_lets_its_process_go_is_waited_for(root: Root, is_closed: bool) -> None:
     """Also right after the outcome of its last turn, which a sender has before the turn is closed."""
     message, lock = kept_by(root, is_closed=is_closed)
-    steps = until_let_go(root.context, root.place("worker"), message)
+    steps = wait_until_released(root.context, root.place("worker"), message)
     assert [next(steps), next(steps)] == [0.02, 0.02]
     lock.release()
     assert ended(steps) is True
@@ -99,7 +99,7 @@ def test_a_holder_that_lets_its_process_go_is_waited_for(root: Root, is_closed: 
 @pytest.mark.parametrize("box", ["cur", None])
 def test_a_message_that_the_holder_took_is_not_waited_for(root: Root, box: str | None) -> None:
     message, lock = kept_by(root)
-    steps = until_let_go(root.context, root.place("worker"), message)
+    steps = wait_until_released(root.context, root.place("worker"), message)
     next(steps)
     queue = root.queue("worker")
     (entry,) = queue.entries("new")
@@ -110,7 +110,7 @@ def test_a_message_that_the_holder_took_is_not_waited_for(root: Root, box: str |
 
 def test_a_holder_is_waited_for_six_seconds_and_no_longer(root: Root) -> None:
     message, lock = kept_by(root)
-    steps = until_let_go(root.context, root.place("worker"), message)
+    steps = wait_until_released(root.context, root.place("worker"), message)
     next(steps)
     root.clock.sleep(5.9)
     next(steps)
@@ -124,5 +124,5 @@ def test_a_holder_that_will_not_let_go_is_not_waited_for(root: Root, monkeypatch
     owner = msgspec.structs.replace(tree.this_process(), pid=2**22 + 1)
     message, lock = kept_by(root, owner=owner if "gone" in why else None, is_in_turn="turn" in why)
     monkeypatch.setattr(registry, "broker_serves_root", lambda home: "broker" in why and home == root.context.home)
-    assert ended(until_let_go(root.context, root.place("worker"), message)) is False
+    assert ended(wait_until_released(root.context, root.place("worker"), message)) is False
     lock.release()

@@ -35,7 +35,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def test_a_worker_is_a_process_of_its_own_in_the_project_folder(root: Root, started: list[dict[str, Any]]) -> None:
     paths = root.place("worker")
-    launch.start(root.context, paths)
+    launch.start_worker(root.context, paths)
     (call,) = started
     descriptor = call.pop("stderr")
     assert call == {
@@ -49,14 +49,14 @@ def test_a_worker_is_a_process_of_its_own_in_the_project_folder(root: Root, star
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
     assert paths.log.read_text() == "said\n"
-    assert tree.spared == set()
+    assert tree.spared_pids == set()
 
 
 def test_a_worker_of_a_lane_is_told_which_one(root: Root, started: list[dict[str, Any]]) -> None:
     root.place("worker")
     lane = root.context.agent_paths("worker", "l1")
     lane.log.parent.mkdir(parents=True, exist_ok=True)
-    launch.start(root.context, lane)
+    launch.start_worker(root.context, lane)
     assert started[0]["argv"][-3:] == [str(root.context.home.root), "worker", "l1"]
 
 
@@ -66,7 +66,7 @@ def test_a_log_is_gone_on_with_until_it_is_large(
 ) -> None:
     log = root.place("worker").log
     log.write_bytes(b"x" * size)
-    launch.start(root.context, root.place("worker"))
+    launch.start_worker(root.context, root.place("worker"))
     assert log.read_bytes() == b"x" * kept + b"said\n"
 
 
@@ -93,21 +93,21 @@ def test_a_process_that_runs_has_been_started_although_no_thread_can_be(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    launch.start(root.context, root.place("worker"))
+    launch.start_worker(root.context, root.place("worker"))
     assert len(started) == 1
-    tree.spared.clear()
+    tree.spared_pids.clear()
 
 
 def test_a_process_is_spared_until_it_was_seen_off(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: SimpleNamespace(pid=2**22 + 1, returncode=None))
     monkeypatch.setattr(threading.Thread, "start", lambda thread: threads.append(thread))
-    launch.start(root.context, root.place("worker"))
-    assert tree.spared == {2**22 + 1}
+    launch.start_worker(root.context, root.place("worker"))
+    assert tree.spared_pids == {2**22 + 1}
     (thread,) = threads
     assert thread.daemon
     thread.run()
-    assert tree.spared == set()
+    assert tree.spared_pids == set()
 
 
 @pytest.mark.parametrize("is_served", [True, False])
@@ -115,8 +115,8 @@ def test_an_agent_that_a_broker_of_this_process_takes_needs_no_worker_and_a_lane
     root: Root, monkeypatch: pytest.MonkeyPatch, is_served: bool
 ) -> None:
     begun: list[str | None] = []
-    monkeypatch.setattr(launch, "start", lambda context, paths: begun.append(paths.lane))
-    monkeypatch.setattr(launch, "served_here", {root.context.home.root} if is_served else set())
-    launch.ensure(root.context, root.place("worker"))
-    launch.ensure(root.context, root.context.agent_paths("worker", "l1"))
+    monkeypatch.setattr(launch, "start_worker", lambda context, paths: begun.append(paths.lane))
+    monkeypatch.setattr(launch, "served_roots", {root.context.home.root} if is_served else set())
+    launch.ensure_worker(root.context, root.place("worker"))
+    launch.ensure_worker(root.context, root.context.agent_paths("worker", "l1"))
     assert begun == (["l1"] if is_served else [None, "l1"])

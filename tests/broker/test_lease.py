@@ -178,7 +178,7 @@ def test_a_message_whose_file_goes_while_it_is_claimed_is_nobodys(root: Root, mo
     root.put("worker")
     lease = root.hold("worker")
     (entry,) = lease.waiting.scan()
-    monkeypatch.setattr(failure, "refusal", lambda *_: lease.log.queue.path(entry).unlink())
+    monkeypatch.setattr(failure, "find_refusal", lambda *_: lease.log.queue.path(entry).unlink())
     assert lease.waiting.claim(entry) is None
 
 
@@ -207,7 +207,7 @@ def test_a_mailbox_is_never_run(root: Root) -> None:
     lease = root.hold("box")
     assert asyncio.run(duty.run_next(lease, Stop())) is False
     assert root.boxes("box") == {"new": [message.id]}
-    assert lease.waits() is False
+    assert lease.has_waiting_work() is False
     lease.close()
 
 

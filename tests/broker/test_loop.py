@@ -24,7 +24,7 @@ from beam.broker.lease import AgentLease
 from beam.broker.life import run
 from beam.broker.loop import Broker
 from beam.broker.roster import Roster
-from beam.broker.served import Served
+from beam.broker.served import ServedAgent
 from beam.broker.wake import Wake
 from beam.model.events import MessageClaimed, TurnFinished
 from beam.model.message import Options
@@ -87,7 +87,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
     root = Root(tmp_path)
     held = try_lock(root.place("worker").lock)
     started: list[str] = []
-    monkeypatch.setattr(launch, "start_process", lambda _root, place, _environ: started.append(place.agent))
+    monkeypatch.setattr(launch, "start_worker_process", lambda _root, place, _environ: started.append(place.agent))
 
     async def story() -> None:
         broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
@@ -104,7 +104,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
 
     asyncio.run(story())
     assert sorted(started) == ["other", "worker"]
-    assert launch.served_here == set()
+    assert launch.served_roots == set()
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_a_link_in_place_of_an_agent_is_reported_and_the_others_are_served(tmp_p
 
 def test_an_agent_is_looked_at_again_when_its_directories_changed_or_may_have(tmp_path: Path) -> None:
     root = Root(tmp_path)
-    served = Served(root.place("worker"))
+    served = ServedAgent(root.place("worker"))
     long_ago = root.clock.now - 100 * SECOND_NS
     for directory in served.directories:
         os.utime(directory, ns=(long_ago, long_ago))
@@ -190,33 +190,33 @@ def test_an_agents_lanes_are_listed_again_only_when_their_directory_changed_or_m
     lane = root.place("worker").lane_of("one")
     create(root.context.home, lane)
     lanes.add_to_index(lane)
-    served = Served(root.place("worker"))
+    served = ServedAgent(root.place("worker"))
     listed: list[AgentPaths] = []
-    entered = lanes.entered
-    monkeypatch.setattr(lanes, "entered", lambda place: listed.append(place) or entered(place))
+    entered = lanes.indexed_lanes
+    monkeypatch.setattr(lanes, "indexed_lanes", lambda place: listed.append(place) or entered(place))
     long_ago = root.clock.now - 100 * SECOND_NS
-    for directory in (lanes.folder(lane), lane.dir.parent):
+    for directory in (lanes.index_folder(lane), lane.dir.parent):
         os.utime(directory, ns=(long_ago, long_ago))
     watched: list[Path] = []
-    assert [served.entered_lanes(root.clock.now, watched.append) for _ in range(3)] == [[lane]] * 3
+    assert [served.unfinished_lanes(root.clock.now, watched.append) for _ in range(3)] == [[lane]] * 3
     assert len(listed) == 1
-    assert watched == [lanes.folder(lane)]
-    (lanes.folder(lane) / "one").unlink()
-    os.utime(lanes.folder(lane), ns=(root.clock.now, root.clock.now))
-    assert [served.entered_lanes(root.clock.now + 1, watched.append) for _ in range(2)] == [[]] * 2
+    assert watched == [lanes.index_folder(lane)]
+    (lanes.index_folder(lane) / "one").unlink()
+    os.utime(lanes.index_folder(lane), ns=(root.clock.now, root.clock.now))
+    assert [served.unfinished_lanes(root.clock.now + 1, watched.append) for _ in range(2)] == [[]] * 2
     assert len(listed) == 3, "the next change may bear the same time"
 
 
 def test_an_agent_without_lanes_costs_one_look_until_it_has_one(tmp_path: Path) -> None:
     root = Root(tmp_path)
     place = root.place("worker")
-    served = Served(place)
+    served = ServedAgent(place)
     long_ago = root.clock.now - 100 * SECOND_NS
     os.utime(place.dir, ns=(long_ago, long_ago))
     found: list[list[AgentPaths]] = []
 
     def look() -> None:
-        found.append(served.entered_lanes(root.clock.now, lambda path: None))
+        found.append(served.unfinished_lanes(root.clock.now, lambda path: None))
 
     look()
     assert operations(look) == {"stat": 1}
@@ -488,14 +488,14 @@ def test_a_broker_that_can_not_list_the_agents_when_it_stops_releases_those_it_h
         started.append(place.agent)
         raise DiskError(f"can't start a process for {place.agent}")
 
-    let_go = Roster.let_go
+    let_go = Roster.release
 
-    def let_go_and_send(self: Roster, served: Served) -> None:
+    def let_go_and_send(self: Roster, served: ServedAgent) -> None:
         let_go(self, served)
         root.put(served.paths.agent)  # by who saw the lock taken
 
-    monkeypatch.setattr(launch, "start", start)
-    monkeypatch.setattr(Roster, "let_go", let_go_and_send)
+    monkeypatch.setattr(launch, "start_worker", start)
+    monkeypatch.setattr(Roster, "release", let_go_and_send)
 
     async def story() -> None:
         broker = Broker(real_time(root), cap=1, poll=0.05, say=said.append)

@@ -19,7 +19,7 @@ from beam.broker.sender import Sender
 from beam.model import events
 from beam.model.message import SessionContext
 from beam.store.journal import read_state
-from beam.store.outbox import Answer, Request, answer_to
+from beam.store.outbox import Answer, Request, read_answer
 from beam.turns.stop import Stop
 from tests.support.context import FakeClock, Root
 
@@ -54,7 +54,7 @@ class Turn:
 
     def look(self) -> Answer | None:
         self.boxes.poll(self.sender)
-        return answer_to(self.folder, "x")
+        return read_answer(self.folder, "x")
 
 
 def taken(root: Root) -> str:
@@ -71,7 +71,7 @@ def test_a_file_whose_name_is_no_utf8_ends_no_holder(root: Root) -> None:
     turn.ask(Request(verb="deny", target="nobody-1"))
     answer = turn.look()
     assert answer is not None and answer.refused is not None and answer.refused.kind == "not_found"
-    refused = answer_to(turn.folder, os.fsdecode(b"\xff"))
+    refused = read_answer(turn.folder, os.fsdecode(b"\xff"))
     assert refused is not None and refused.refused is not None and "\\udcff" in refused.refused.message
 
 
@@ -175,6 +175,6 @@ def test_what_a_dead_holders_agent_answered_is_taken_in_though_somebody_holds_th
     other = root.hold("box")
     turn.ask(Request(verb="reply", target=question, text="yes"))
     threading.Timer(0.05, other.close).start()
-    turn.boxes.drain_left(turn.sender)
-    answer = answer_to(turn.folder, "x")
+    turn.boxes.drain_leftovers(turn.sender)
+    answer = read_answer(turn.folder, "x")
     assert answer is not None and answer.outcome is not None and answer.outcome.reply == "yes"

@@ -113,7 +113,7 @@ def test_a_message_without_a_key_is_put_as_often_as_it_is_sent(root: Root) -> No
 def test_a_lane_is_entered_and_a_mailbox_has_none(root: Root) -> None:
     lane = root.context.agent_paths("worker", "l1")
     assert put(root.context, lane, root.message("worker"))
-    assert [each.lane for each in lanes.entered(root.place("worker"))] == ["l1"]
+    assert [each.lane for each in lanes.indexed_lanes(root.place("worker"))] == ["l1"]
     assert refused(put, root.context, root.context.agent_paths("box", "l1"), root.message("box"))[:3] == (
         "usage",
         "box is a mailbox, and has no sessions",
@@ -133,7 +133,7 @@ def test_a_lane_that_was_taken_out_of_the_list_meanwhile_is_entered_again(
 
     monkeypatch.setattr(Queue, "put", then_left)
     assert put(root.context, lane, root.message("worker"))
-    assert [each.lane for each in lanes.entered(root.place("worker"))] == ["l1"]
+    assert [each.lane for each in lanes.indexed_lanes(root.place("worker"))] == ["l1"]
 
 
 def test_an_agents_message_in_a_thread_without_budget_is_refused(tmp_path: Any) -> None:

@@ -111,7 +111,7 @@ def test_a_message_whose_agent_was_never_let_go_goes_back_if_the_guard_of_this_v
     root: Root, key: str
 ) -> None:
     message, _ = died_at(root, "sent")
-    word = root.place("worker").unstarted(key)
+    word = root.place("worker").unstarted_note(key)
     word.touch()
     lease = root.hold("worker")
     is_this_turn = key == "k" * 32
@@ -185,7 +185,7 @@ def test_an_agent_whose_last_turn_ran_elsewhere_is_blocked_and_says_so_once(root
         assert lease.hand_over() is False
     notices = [event for event in root.events("worker") if isinstance(event, events.Notice)]
     assert [notice.code for notice in notices] == ["blocked"]
-    assert lease.log.state.word == "blocked"
+    assert lease.log.state.activity == "blocked"
     assert root.boxes("worker") == {"new": [waiting.id], "cur": [message.id]}
 
 
@@ -209,7 +209,7 @@ def test_requests_that_a_dead_turn_left_and_nobody_can_carry_out_keep_no_message
 
     message, _ = died_at(root, "sent")
     later = root.put("worker", "later")
-    monkeypatch.setattr(Outboxes, "drain_left", drain)
+    monkeypatch.setattr(Outboxes, "drain_leftovers", drain)
     lease = root.hold("worker")
     assert [each.id for each in lease.waiting.scan()] == [later.id]
     assert root.boxes("worker") == {"new": [later.id], "dead": [message.id]}

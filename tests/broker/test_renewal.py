@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from beam.broker import standing
-from beam.broker.build_request import request_of
+from beam.broker.build_request import build_turn_request
 from beam.broker.lease import AgentLease
-from beam.broker.renewal import Renewal, only_adds
+from beam.broker.renewal import Renewal, only_adds_entries
 from beam.trust import ledger
 from tests.support.context import Root
 
@@ -48,7 +48,7 @@ def settings(*allowed: str, **more: object) -> bytes:
 def test_only_entries_at_the_end_of_the_list_renew_trust(
     before: bytes | None, after: bytes | None, is_so: bool
 ) -> None:
-    assert only_adds(before, after, KEYS, limit=2) is is_so
+    assert only_adds_entries(before, after, KEYS, limit=2) is is_so
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def root(tmp_path: Path) -> Root:
     (made.base / "beam.yaml").write_text("agents: {claude: {access: ask}}\n")
     (made.base / ".claude").mkdir()
     context = made.reload()
-    ledger.trust(context.home.project, standing.everything(context), context.environ)
+    ledger.trust(context.home.project, standing.all_findings(context), context.environ)
     return made
 
 
@@ -71,7 +71,7 @@ def lease(root: Root) -> Iterator[AgentLease]:
 
 
 def renewal(root: Root, lease: AgentLease) -> Renewal:
-    return Renewal(lease.log, request_of(lease.log, root.message("claude")))
+    return Renewal(lease.log, build_turn_request(lease.log, root.message("claude")))
 
 
 def is_trusted(root: Root) -> bool:

@@ -80,8 +80,8 @@ def test_a_lease_that_is_handed_over_starts_a_worker_for_what_waits(
 ) -> None:
     started: list[str] = []
     rescued: list[str] = []
-    monkeypatch.setattr(launch, "start", lambda context, paths: started.append(paths.agent))
-    monkeypatch.setattr(stranded, "rescue", lambda context, paths: rescued.append(paths.agent))
+    monkeypatch.setattr(launch, "start_worker", lambda context, paths: started.append(paths.agent))
+    monkeypatch.setattr(stranded, "start_lane_workers", lambda context, paths: rescued.append(paths.agent))
     assert root.hold("worker").hand_over() is False
     root.put("worker")
     assert root.hold("worker").hand_over(start_worker=False) is True
@@ -103,32 +103,32 @@ def test_a_turn_that_is_over_keeps_its_outcome_if_no_worker_can_be_started_for_t
         tried.append(paths.agent)
         raise DiskError("no process can be started")
 
-    monkeypatch.setattr(launch, "start", start)
+    monkeypatch.setattr(launch, "start_worker", start)
     root.put("worker")
     with pytest.raises(DiskError):
         root.hold("worker").hand_over()
     root.hold("worker").hand_over_after_turn()
     assert tried == ["worker", "worker"]
-    assert root.hold("worker").waits()
+    assert root.hold("worker").has_waiting_work()
 
 
 @pytest.mark.slow
 def test_what_waits_for_a_holder_is_a_request_or_a_message_that_may_run(root: Root) -> None:
     lease = root.hold("worker")
-    assert not lease.waits()
+    assert not lease.has_waiting_work()
     root.put("worker")
-    assert lease.waits()
+    assert lease.has_waiting_work()
     lease.log.record(events.QueuePaused())
-    assert not lease.waits()
+    assert not lease.has_waiting_work()
     wish = ask(root, "worker", "resume")
-    assert lease.waits()
+    assert lease.has_waiting_work()
     control.remove(root.place("worker").control, f"{wish.id}.json")
     lease.log.record(events.QueueResumed())
-    assert lease.waits()
+    assert lease.has_waiting_work()
     lease.close()
     root.put("box")
     box = root.hold("box")
-    assert not box.waits()
+    assert not box.has_waiting_work()
     box.close()
 
 
@@ -167,20 +167,20 @@ def test_a_kept_process_ends_when_its_queue_is_paused_its_agent_is_gone_or_it_sa
     lease.log.context = root.reload()
     assert lease.why_kept_ends() == "the agent is not declared any more"
     with pytest.raises(DiskError):
-        asyncio.run(lease.end_kept("why", hard=lambda: True))
+        asyncio.run(lease.end_kept_process("why", hard=lambda: True))
     assert kept.ended == [("why", True)]
     lease.close()
 
 
 def test_a_lease_whose_lock_file_can_not_be_looked_at_is_over(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     lease = root.hold("worker")
-    assert lease.is_still()
+    assert lease.is_in_place()
 
     def fails() -> bool:
         raise OSError(5, "no")
 
-    monkeypatch.setattr(lease._lock, "is_still", fails)
-    assert not lease.is_still()
+    monkeypatch.setattr(lease._lock, "is_in_place", fails)
+    assert not lease.is_in_place()
     lease.close()
 
 
@@ -268,7 +268,7 @@ def test_an_id_that_was_used_for_another_text_is_a_dead_letter_and_an_older_atte
 
 def test_a_mailbox_that_another_process_holds_is_waited_for_and_then_refused(root: Root) -> None:
     other = root.hold("box")
-    steps = mailbox._acquire(root.context, root.place("box"))
+    steps = mailbox._acquire_lease(root.context, root.place("box"))
     with pytest.raises(UnfinishedError) as error:
         for pause in steps:
             root.clock.sleep(max(pause, 0.5))
@@ -287,14 +287,14 @@ def test_a_mailbox_that_can_not_be_used_is_let_go(
 ) -> None:
     from beam.broker import duty
 
-    def step(lease: Any, **_: Any) -> duty.Due:
+    def step(lease: Any, **_: Any) -> duty.DueWork:
         if is_blocked:
-            return duty.Due(blocked="why")
+            return duty.DueWork(blocked="why")
         raise DiskError("can't read")
 
     monkeypatch.setattr(duty, "step", step)
     with pytest.raises(UnfinishedError if is_blocked else DiskError) as error:
-        for _ in mailbox._acquire(root.context, root.place("box")):
+        for _ in mailbox._acquire_lease(root.context, root.place("box")):
             pass
     assert error.value.message == ("box is blocked: why" if is_blocked else "can't read")
     root.hold("box").close()
@@ -322,31 +322,31 @@ def test_a_broker_that_can_not_be_told_of_releases_the_root(root: Root, monkeypa
     with monkeypatch.context() as broken:
         broken.setattr(registry.files, "replace", fails)
         with pytest.raises(DiskError):
-            registry.claim(home, entry)
+            registry.claim_root(home, entry)
     with monkeypatch.context() as broken:
         broken.setattr(registry, "Claim", fails)
         with pytest.raises(DiskError):
-            registry.claim(home, entry)
-    claimed = registry.claim(home, entry)
-    assert registry.read(home) == entry
-    assert (registry.path(home).name, registry.log_path(home).name) == ("broker.json", "broker.log")
+            registry.claim_root(home, entry)
+    claimed = registry.claim_root(home, entry)
+    assert registry.read_broker_file(home) == entry
+    assert (registry.broker_file_path(home).name, registry.log_path(home).name) == ("broker.json", "broker.log")
     with pytest.raises(UsageError) as taken:
-        registry.claim(home, entry)
+        registry.claim_root(home, entry)
     assert (taken.value.message, taken.value.hint) == (
         f"a broker already serves {home.root} (pid {os.getpid()})",
         "beam broker status; beam broker stop",
     )
-    registry.release(home, claimed)
-    assert registry.read(home) is None
+    registry.release_root(home, claimed)
+    assert registry.read_broker_file(home) is None
 
 
 @pytest.mark.parametrize("data", [b"{", b"{}", b"[1]"])
 def test_a_damaged_broker_file_is_reported(root: Root, data: bytes) -> None:
     directories.create(root.context.home)
-    registry.path(root.context.home).write_bytes(data)
+    registry.broker_file_path(root.context.home).write_bytes(data)
     with pytest.raises(CorruptError) as error:
-        registry.read(root.context.home)
-    assert error.value.message.startswith(f"{registry.path(root.context.home)} is damaged: ")
+        registry.read_broker_file(root.context.home)
+    assert error.value.message.startswith(f"{registry.broker_file_path(root.context.home)} is damaged: ")
     assert error.value.hint == "remove it"
 
 
@@ -354,7 +354,7 @@ def test_a_root_that_is_gone_is_lost(root: Root) -> None:
     home = root.context.home
     directories.create(home)
     entry = BrokerFile(owner=tree.this_process(), version="1", started_at="t", poll=1.0, cap=4)
-    claimed = registry.claim(home, entry)
+    claimed = registry.claim_root(home, entry)
     assert claimed.why_lost() == ""
     (home.root / "broker.lock").unlink()
     assert claimed.why_lost() == f"{home.root / 'broker.lock'} was removed or replaced"
@@ -370,20 +370,20 @@ def test_a_message_over_its_budget_is_refused_before_its_turn(root: Root) -> Non
     root.reload()
     state = root.hold("worker").log.state
     message = root.message("worker", hops=1, sender="asker", spent=Spent(turns=2))
-    found = failure.refusal(message, state, root.context)
+    found = failure.find_refusal(message, state, root.context)
     assert found is not None and (found[0], found[2]) == ("budget", Status.LIMIT)
     assert found[1].startswith("the budget is used up: ")
     with pytest.raises(LimitError):
         failure.check_budget(root.context, message)
     many = root.message("worker", hops=21)
-    assert failure.refusal(many, state, root.context) == (
+    assert failure.find_refusal(many, state, root.context) == (
         "hops", "21 hops in thread t: over the limit of 20", Status.LIMIT,
     )  # fmt: skip
     late = root.message("worker", deadline="2001-01-01T00:00:00Z")
-    assert failure.refusal(late, state, root.context) == (
+    assert failure.find_refusal(late, state, root.context) == (
         "expired", "its deadline passed before its turn came; nothing ran", Status.TIMEOUT,
     )  # fmt: skip
-    assert failure.refusal(root.message("worker"), state, root.context) is None
+    assert failure.find_refusal(root.message("worker"), state, root.context) is None
 
 
 # -- the roster --------------------------------------------------------------------------------------------------------
@@ -411,7 +411,7 @@ def test_agents_that_have_files_are_served_and_those_without_are_let_go(root: Ro
     served = roster.agents["worker"]
     assert wake.now == [
         root.context.home.root / "agents",
-        lanes.folder(paths),
+        lanes.index_folder(paths),
         paths.queue / "new",
         paths.control / "new",
     ]
@@ -433,9 +433,9 @@ def test_new_lanes_are_seen_by_the_folder_that_lists_them(root: Root) -> None:
     paths = root.place("worker")
     roster = Roster()
     roster.adopt_agents(root.context, cast(Any, Watched()))
-    assert roster.has_new_lanes({lanes.folder(paths)})
+    assert roster.has_new_lanes({lanes.index_folder(paths)})
     assert not roster.has_new_lanes({paths.queue / "new"})
-    assert not Roster().has_new_lanes({lanes.folder(paths)})
+    assert not Roster().has_new_lanes({lanes.index_folder(paths)})
 
 
 def test_a_message_that_is_taken_out_of_a_mailbox_is_a_turn_of_that_mode(root: Root) -> None:

@@ -33,7 +33,7 @@ def stands(root: Root, agent: str, access: Access = "read") -> FolderStanding:
 
 def give(root: Root) -> None:
     context = root.reload()
-    ledger.trust(context.home.project, standing.everything(context), context.environ)
+    ledger.trust(context.home.project, standing.all_findings(context), context.environ)
 
 
 def test_an_agent_that_runs_code_is_refused_until_its_folder_is_trusted(root: Root) -> None:
@@ -132,7 +132,7 @@ def test_a_store_of_trust_that_nobody_can_read_keeps_messages_waiting(root: Root
     ledger.store_path(root.environ).write_text("junk")
     queue = root.queue("a")
     (entry,) = queue.entries("new")
-    why = standing.waits_for_trust(root.context, queue, entry)
+    why = standing.why_waits_for_trust(root.context, queue, entry)
     assert why is not None and "trust.json" in why
 
 
@@ -142,7 +142,7 @@ def test_an_agent_json_that_beam_wrote_runs_until_someone_changes_it(root: Root)
     path = place.dir / "agent.json"
     path.write_bytes(b'{"command": ["make"]}')
     assert stands(root, "b").refusal == "agent.json has b run 'make'"
-    ledger.remember(path, hashlib.sha256(path.read_bytes()).hexdigest(), root.environ)
+    ledger.remember_file(path, hashlib.sha256(path.read_bytes()).hexdigest(), root.environ)
     assert stands(root, "b").refusal is None
     path.write_bytes(b'{"command": ["make", "all"]}')
     assert stands(root, "b").refusal is not None

@@ -26,7 +26,7 @@ def test_a_folder_is_checked_for_the_access_of_the_turn_else_of_the_agent_else_f
         seen.append(access)
         return (), SimpleNamespace(off=())
 
-    monkeypatch.setattr(standing, "found_for", found)
+    monkeypatch.setattr(standing, "findings_for", found)
     context = root.reload()
     standing.check_folder(context, context.config.resolve("claude"), given)
     assert seen == [checked]

@@ -20,7 +20,7 @@ from tests.support.context import SECOND_NS, Root
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The lanes for which a worker was started."""
     found: list[str | None] = []
-    monkeypatch.setattr(launch, "start", lambda _, place: found.append(place.lane))
+    monkeypatch.setattr(launch, "start_worker", lambda _, place: found.append(place.lane))
     return found
 
 
@@ -41,13 +41,13 @@ def test_a_lane_that_somebody_holds_and_one_that_is_over_are_not_stranded(root: 
         name.unlink()
     agent = root.place("worker")
     with try_lock(held.lock):  # type: ignore[union-attr]
-        assert list(stranded.found(agent)) == [left]
-    assert list(stranded.found(agent)) == [held, left]
+        assert list(stranded.stranded_lanes(agent)) == [left]
+    assert list(stranded.stranded_lanes(agent)) == [held, left]
 
 
 def test_a_new_lane_is_left_to_its_own_worker_for_a_moment_and_a_claimed_one_is_not(root: Root) -> None:
     place, _ = sent(root, "mine")
-    assert stranded.own_worker_seconds(place, root.clock.now) == stranded.OWN_S
+    assert stranded.own_worker_seconds(place, root.clock.now) == stranded.OWN_WORKER_S
     assert stranded.own_worker_seconds(place, root.clock.now + 2 * SECOND_NS) == 0
     assert stranded.own_worker_seconds(place, root.clock.now - 60 * SECOND_NS) == 0, "the clock was set back"
     (entry,) = (place.queue / "new").iterdir()
@@ -82,7 +82,7 @@ def test_no_worker_is_started_for_a_lane_in_which_it_could_do_nothing(root: Root
     lease.log.record(events.Notice(code="blocked", text="processes are left"))
     lease.blocked = "processes are left"
     lease.close()
-    assert lanes.entered(root.place("worker")) == [blocked, damaged]
+    assert lanes.indexed_lanes(root.place("worker")) == [blocked, damaged]
     (damaged.journal / "000000000001.jsonl").write_bytes(b"junk\n" * 3)
     root.hold("worker").hand_over()
     assert started == []
@@ -95,9 +95,9 @@ def test_a_lane_that_is_left_without_anything_is_not_looked_at_again(root: Root)
     (entry,) = lease.waiting.scan()
     lease.log.record(events.MessageDead(reason="dropped", detail="why"), message_id=message.id, sync=True)
     lease.log.queue.remove(entry)
-    assert lanes.entered(root.place("worker")) == [place]
+    assert lanes.indexed_lanes(root.place("worker")) == [place]
     lease.close()
-    assert lanes.entered(root.place("worker")) == []
+    assert lanes.indexed_lanes(root.place("worker")) == []
 
 
 def test_a_finished_lane_whose_holder_was_killed_before_it_took_it_out_is_taken_out(root: Root) -> None:
@@ -106,7 +106,7 @@ def test_a_finished_lane_whose_holder_was_killed_before_it_took_it_out_is_taken_
         name.unlink()
     agent = root.place("worker")
     with try_lock(over.lock):  # type: ignore[union-attr]
-        assert list(stranded.found(agent)) == [left]
-        assert lanes.entered(agent) == [over, left], "its holder is at work in it"
-    assert list(stranded.found(agent)) == [left]
-    assert lanes.entered(agent) == [left]
+        assert list(stranded.stranded_lanes(agent)) == [left]
+        assert lanes.indexed_lanes(agent) == [over, left], "its holder is at work in it"
+    assert list(stranded.stranded_lanes(agent)) == [left]
+    assert lanes.indexed_lanes(agent) == [left]

@@ -24,7 +24,7 @@ from beam.model.message import Message, Options
 from beam.model.outcome import Class, Outcome, Status
 from beam.model.state import QUEUED
 from beam.store.journal import Journal
-from beam.store.outbox import Answer, Request, answer_to
+from beam.store.outbox import Answer, Request, read_answer
 from beam.turns.replay import RecordedTurn
 from beam.turns.request import TurnRequest
 from beam.turns.stop import Stop
@@ -327,7 +327,7 @@ def test_trust_that_can_not_be_renewed_is_reported_after_the_turn(root: Root) ->
         asked.append(decisions)
         raise UntrustedError("the ledger is gone")
 
-    turn._renew(cast(Any, SimpleNamespace(renew_trust=renew_trust)), ["always"])
+    turn._renew_trust(cast(Any, SimpleNamespace(renew_trust=renew_trust)), ["always"])
     assert asked == [["always"]]
     assert notices(root) == [("trust_renewed", "trust could not be renewed: the ledger is gone")]
 
@@ -411,7 +411,7 @@ def test_what_an_agent_asks_for_in_the_folder_of_its_turn_is_done(root: Root, mo
         folder = Path(order.child_env["BEAM_OUTBOX"])
         (folder / "x.json").write_bytes(msgspec.json.encode(Request(to="box", text="hello")))
         services.poll()
-        given.append(answer_to(folder, "x"))
+        given.append(read_answer(folder, "x"))
 
     failing(monkeypatch, ShortageError("no process is to be had"), started, asks)
     run(root)

@@ -20,19 +20,19 @@ def test_a_file_that_appears_wakes_and_names_its_directory(tmp_path: Path) -> No
             (tmp_path / name).mkdir()
         (tmp_path / "elsewhere" / "file").touch()
         wake = Wake()
-        assert wake.notifies
+        assert wake.can_notify
         for name in ("a", "b", "gone"):
             wake.watch(tmp_path / name)
         (tmp_path / "elsewhere" / "file").rename(tmp_path / "b" / "file")
         async with asyncio.timeout(LONG_S):
             await wake.wait(LONG_S * 2)
-        assert wake.changed() == {tmp_path / "b"}
-        assert wake.changed() == set()
+        assert wake.take_changed() == {tmp_path / "b"}
+        assert wake.take_changed() == set()
         wake.forget(tmp_path / "b")
         (tmp_path / "b" / "other").touch()
         (tmp_path / "a" / "other").touch()
         await wake.wait(LONG_S)
-        assert wake.changed() == {tmp_path / "a"}
+        assert wake.take_changed() == {tmp_path / "a"}
         wake.close()
 
     asyncio.run(story())
@@ -48,11 +48,11 @@ def test_a_directory_that_was_removed_and_made_again_can_be_watched_again(tmp_pa
         directory.rmdir()
         await wake.wait(LONG_S)
         directory.mkdir()
-        wake.changed()
+        wake.take_changed()
         wake.watch(directory)
         (directory / "file").touch()
         await wake.wait(LONG_S)
-        assert wake.changed() == {directory}
+        assert wake.take_changed() == {directory}
         wake.close()
 
     asyncio.run(story())
@@ -62,12 +62,12 @@ def test_who_only_polls_is_woken_by_time_or_by_hand(tmp_path: Path) -> None:
     async def story() -> None:
         wake = Wake(poll_only=True)
         wake.watch(tmp_path)
-        assert not wake.notifies
+        assert not wake.can_notify
         await wake.wait(0.001)
-        wake.now()
+        wake.end_wait()
         async with asyncio.timeout(LONG_S):
             await wake.wait(LONG_S * 2)
-        assert wake.changed() == set()
+        assert wake.take_changed() == set()
         wake.close()
 
     asyncio.run(story())

@@ -17,7 +17,7 @@ from beam.base.errors import DiskError
 from beam.broker import closing, launch
 from beam.broker import drain as drain_module
 from beam.broker.lease import AgentLease
-from beam.broker.waiting import Waiting
+from beam.broker.waiting import WaitingMessages
 from beam.model.message import Message
 from beam.model.outcome import Outcome
 from beam.process import tree
@@ -84,7 +84,7 @@ def test_a_signal_stops_the_worker_and_what_waits_goes_on_waiting(root: Root, mo
     first, second = root.put("worker", "1"), root.put("worker", "2")
 
     def told_to_stop(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> None:
-        stop.ask("interrupted", by="a signal")
+        stop.request("interrupted", by="a signal")
         done(lease, entry, message, stop)
 
     assert drain(root, monkeypatch, told_to_stop) == [first.id]
@@ -114,10 +114,10 @@ def test_a_bug_that_stands_in_the_way_of_everything_ends_the_worker(
 ) -> None:
     root.put("worker")
 
-    def broken(waiting: Waiting) -> list[Entry]:
+    def broken(waiting: WaitingMessages) -> list[Entry]:
         raise ZeroDivisionError("in the queue")
 
-    monkeypatch.setattr(Waiting, "scan", broken)
+    monkeypatch.setattr(WaitingMessages, "scan", broken)
     with pytest.raises(ZeroDivisionError):
         drain(root, monkeypatch, done)
     assert capsys.readouterr().err.count("ZeroDivisionError: in the queue") == 3
@@ -140,14 +140,14 @@ def test_a_worker_is_started_only_where_nobody_holds_the_agent_and_never_for_a_m
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[AgentPaths] = []
-    monkeypatch.setattr(launch, "start", lambda context, place: started.append(place))
+    monkeypatch.setattr(launch, "start_worker", lambda context, place: started.append(place))
     lock = try_lock(root.place("worker").lock)
     assert lock is not None
-    launch.ensure(root.context, root.place("worker"))
-    launch.ensure(root.context, root.place("box"))
+    launch.ensure_worker(root.context, root.place("worker"))
+    launch.ensure_worker(root.context, root.place("box"))
     assert started == []
     lock.release()
-    launch.ensure(root.context, root.place("worker"))
+    launch.ensure_worker(root.context, root.place("worker"))
     assert started == [root.place("worker")]
     assert try_lock(root.place("worker").lock) is not None
 
@@ -157,16 +157,16 @@ def test_a_worker_that_can_not_be_started_is_reported(root: Root, monkeypatch: p
     monkeypatch.setattr(launch.sys, "executable", str(root.base / "none"))
     before = sorted(Path("/dev/fd").iterdir())
     with pytest.raises(DiskError, match="can't start a process"):
-        launch.start(root.context, root.place("worker"))
+        launch.start_worker(root.context, root.place("worker"))
     assert sorted(Path("/dev/fd").iterdir()) == before
     assert files.names(root.place("worker").dir).count("worker.log") == 1
 
 
 @pytest.mark.slow
 def test_a_worker_that_ends_first_leaves_nothing_in_the_table_of_processes(root: Root) -> None:
-    launch.start(root.context, root.place("worker"))
-    (pid,) = tree.spared
-    eventually(lambda: not tree.spared)
+    launch.start_worker(root.context, root.place("worker"))
+    (pid,) = tree.spared_pids
+    eventually(lambda: not tree.spared_pids)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

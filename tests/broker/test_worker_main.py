@@ -26,8 +26,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RootContext, AgentPath
     async def serve(context: RootContext, paths: AgentPaths) -> None:
         found.append((context, paths))
 
-    monkeypatch.setattr(drain, "serve", serve)
-    monkeypatch.setattr(startup, "stay", lambda: None)  # this process goes on
+    monkeypatch.setattr(drain, "drain_with_lanes", serve)
+    monkeypatch.setattr(startup, "prepare_long_run", lambda: None)  # this process goes on
     return found
 
 
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_reported_with_the_arguments_and_its_exit_code(
     argv = [str(root.context.home.root), "worker"]
     assert worker.main(argv) == 74
     said = capsys.readouterr().err
-    assert said.startswith(f"beam worker {argv[0]} worker: no {files.TURN_FILES} descriptors")
+    assert said.startswith(f"beam worker {argv[0]} worker: no {files.TURN_DESCRIPTORS} descriptors")
     assert said.endswith("\n")
     assert served == []
 
@@ -77,7 +77,7 @@ class Lanes:
         self.ends: dict[str | None, Any] = {}
         self.slept: list[float] = []
         self.lanes = [root.context.agent_paths("worker", name) for name in names]
-        monkeypatch.setattr(stranded, "found", lambda paths: iter(self.lanes))
+        monkeypatch.setattr(stranded, "stranded_lanes", lambda paths: iter(self.lanes))
         monkeypatch.setattr(
             stranded, "own_worker_seconds", lambda lane, now_ns: (self.own_s.get(lane.lane) or [0.0]).pop(0)
         )
@@ -95,7 +95,7 @@ class Lanes:
         self.slept.append(seconds)
 
     def serve(self) -> list[str | None]:
-        asyncio.run(drain.serve(self.root.context, self.root.place("worker")))
+        asyncio.run(drain.drain_with_lanes(self.root.context, self.root.place("worker")))
         return self.drained
 
 
@@ -150,7 +150,7 @@ def test_the_lock_of_a_lane_is_tried_three_times_more(
     monkeypatch.setattr(AgentLease, "acquire", acquire)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     paths = root.context.agent_paths("worker", lane)
-    assert asyncio.run(drain._acquired(root.context, paths)) is None
+    assert asyncio.run(drain._acquire_lease(root.context, paths)) is None
     assert (asked, slept) == ([paths] * tries, [0.02] * (tries - 1))
 
 
@@ -165,6 +165,6 @@ def test_the_lock_of_a_lane_that_is_free_a_moment_later_is_taken(root: Root, mon
         other.release()
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    lease = asyncio.run(drain._acquired(root.context, lane))
+    lease = asyncio.run(drain._acquire_lease(root.context, lane))
     assert lease is not None and lease.log.paths == lane
     lease.close()

@@ -24,9 +24,9 @@ import beam
 from beam.base.errors import NotFoundError, SignalledError
 from beam.cli import asking, looking
 from beam.cli import attach as attaching
-from beam.cli.asking import Asking, may_read
-from beam.cli.looking import Looking
-from beam.cli.render.screen import ENTER, LEAVE
+from beam.cli.asking import AskPrompter, is_in_foreground
+from beam.cli.looking import ScreenViewer
+from beam.cli.render.screen import ENTER_SCREEN, LEAVE_SCREEN
 from beam.model import events
 from beam.model.outcome import Status
 from beam.pty_adapter.picture import Painter, Picture
@@ -139,7 +139,7 @@ def look(attached: Attached, *script: Any) -> str | None:
 
     attached.script = [step(act) for act in script]
     attached.wake()
-    with patience(), Looking(attached, true_colour=False) as found:  # type: ignore[arg-type]
+    with patience(), ScreenViewer(attached, true_colour=False) as found:  # type: ignore[arg-type]
         return found.run()
 
 
@@ -171,7 +171,7 @@ def test_the_screen_is_shown_and_the_terminal_is_as_before_afterwards(terminal: 
 
     assert look(attached, over) == "it ended"
     shown = terminal.shown()
-    assert shown.startswith(ENTER) and shown.endswith(LEAVE) and "hello" in shown and "beam: bot" in shown
+    assert shown.startswith(ENTER_SCREEN) and shown.endswith(LEAVE_SCREEN) and "hello" in shown and "beam: bot" in shown
     assert raw == [0] and termios.tcgetattr(terminal.slave) == before
     assert attached.is_closed and len(list(Path("/proc/self/fd").iterdir())) == descriptors - 2
     after = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGWINCH)]
@@ -287,7 +287,7 @@ def test_a_terminal_is_attached_to_a_terminal(inside: Inside, told: Told, monkey
         made.append((attached, true_colour))
         yield SimpleNamespace(run=lambda: next(reasons))
 
-    monkeypatch.setattr(looking, "Looking", shown)
+    monkeypatch.setattr(looking, "ScreenViewer", shown)
     told.replace("attach", "one", "two")
     assert inside("attach", "bot").err == "beam: detached; bot continues\n"
     monkeypatch.setenv("COLORTERM", "truecolor")
@@ -319,7 +319,7 @@ class Person:
         self.told: list[Any] = []
         self.errors: list[Exception] = []
         library: Any = SimpleNamespace(approve=self._verb("approve"), deny=self._verb("deny"))
-        self.asking = Asking(library, self._say)
+        self.asking = AskPrompter(library, self._say)
 
     def _say(self, text: str) -> None:
         self.said += text
@@ -463,4 +463,4 @@ def test_only_the_foreground_reads_keys(monkeypatch: pytest.MonkeyPatch) -> None
 
     for found, may in ((os.getpgrp(), True), (os.getpgrp() + 1, False), (OSError(), False)):
         monkeypatch.setattr(asking.os, "tcgetpgrp", group(found))
-        assert may_read() is may
+        assert is_in_foreground() is may

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from beam.base.errors import BeamError, SignalledError, UnsupportedError
 from beam.cli.chatting import alone
 from beam.cli.chatting.alone import AloneChat
-from beam.cli.chatting.words import ALONE, help_lines
+from beam.cli.chatting.words import ALONE_COMMANDS, help_lines
 from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Status, Usage
@@ -183,7 +183,7 @@ def test_files_go_with_the_next_message_and_with_no_other(play: Any, tmp_path: P
 def test_help_lists_the_commands_and_those_of_the_agent_itself(play: Any) -> None:
     async def test(chat: Chat) -> None:
         chat.enter("/help")
-        assert chat.terminal.taken() == [f"  {line}" for line in help_lines(ALONE)]
+        assert chat.terminal.taken() == [f"  {line}" for line in help_lines(ALONE_COMMANDS)]
         done = outcome(via="dialogue")
         named = [{"name": "/compact"}, {"name": "help"}, "two words", {"name": None}, {"x": 1}, "\x1b", "init"]
         chat.beam.ask_live.answers = [{"commands": named}]
@@ -194,7 +194,7 @@ def test_help_lists_the_commands_and_those_of_the_agent_itself(play: Any) -> Non
         chat.terminal.taken()
         chat.enter("/help")
         own = ["/compact", "/help", "/init"]
-        assert chat.terminal.taken() == [f"  {line}" for line in help_lines(ALONE, own)]
+        assert chat.terminal.taken() == [f"  {line}" for line in help_lines(ALONE_COMMANDS, own)]
         assert [word for word, *_ in chat.terminal.given["words"]("/c")] == ["/compact"]
         assert [word for word, *_ in chat.terminal.given["words"]("/he")] == ["/help"]
         chat.enter("more")
@@ -221,7 +221,7 @@ def test_an_agent_that_tells_no_commands_is_asked_once(play: Any, told: object) 
         assert len(chat.beam.ask_live.calls) == 1 and len(chat.beam.made) == 2
         chat.terminal.taken()
         chat.enter("/help")
-        assert chat.terminal.taken() == [f"  {line}" for line in help_lines(ALONE)]
+        assert chat.terminal.taken() == [f"  {line}" for line in help_lines(ALONE_COMMANDS)]
 
     play(test)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beam.cli.chatting.completing import words
-from beam.cli.chatting.words import ALONE, SEVERAL
+from beam.cli.chatting.completing import completions
+from beam.cli.chatting.words import ALONE_COMMANDS, TOGETHER_COMMANDS
 
 
 @pytest.fixture
@@ -18,9 +18,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(before: str, folder: Path, table: dict[str, str] = ALONE, **more: list[str]) -> list[str]:
+def found(before: str, folder: Path, table: dict[str, str] = ALONE_COMMANDS, **more: list[str]) -> list[str]:
     """The texts that would stand before the cursor."""
-    return [before[: len(before) + start] + word for word, start, _ in words(before, table, folder=folder, **more)]
+    return [
+        before[: len(before) + start] + word for word, start, _ in completions(before, table, folder=folder, **more)
+    ]
 
 
 def test_commands_are_completed_at_the_beginning_alone(folder: Path) -> None:
@@ -44,10 +46,10 @@ def test_hidden_files_need_a_dot_and_names_that_a_terminal_would_obey_are_left_o
 
 def test_agents_are_completed_where_one_is_named(folder: Path) -> None:
     names = ["ann", "bob"]
-    assert found("/as a", folder, SEVERAL, names=names) == ["/as ann"]
-    assert found("/next ", folder, SEVERAL, names=names) == ["/next ann", "/next bob"]
-    assert found("well @b", folder, SEVERAL, names=names) == ["well @bob"]
-    assert found("/as ann b", folder, SEVERAL, names=names) == []
+    assert found("/as a", folder, TOGETHER_COMMANDS, names=names) == ["/as ann"]
+    assert found("/next ", folder, TOGETHER_COMMANDS, names=names) == ["/next ann", "/next bob"]
+    assert found("well @b", folder, TOGETHER_COMMANDS, names=names) == ["well @bob"]
+    assert found("/as ann b", folder, TOGETHER_COMMANDS, names=names) == []
 
 
 @pytest.mark.slow

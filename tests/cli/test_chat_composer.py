@@ -75,7 +75,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Typed], Corouti
     monkeypatch.setattr(composer, "_GREETING_S", 0.001)
     monkeypatch.setattr(composer, "_REFRESH_S", 0.005)
     monkeypatch.setattr(composer, "_QUESTION_S", 0.0)
-    monkeypatch.setattr(composer, "_output", DummyOutput)
+    monkeypatch.setattr(composer, "_terminal_output", DummyOutput)
 
     def played(test: Callable[[Typed], Coroutine[Any, Any, None]]) -> None:
         async def run() -> None:
@@ -199,7 +199,7 @@ def test_a_question_takes_the_input_and_gives_the_draft_back(play: Any) -> None:
         await typed.type("draft", "draft")
         line.ask("Sure?")
         assert line.text == ""
-        assert line._message()[-1] == ("bold", "Sure? ")
+        assert line._prompt_text()[-1] == ("bold", "Sure? ")
         await typed.type("yes\r", "")
         await until(lambda: typed.answered == ["yes"])
         assert typed.submitted == []
@@ -214,7 +214,7 @@ def test_a_question_takes_the_input_and_gives_the_draft_back(play: Any) -> None:
         assert line.text == "half"
         line.ask("")
         assert line.text == "before\ndraft"
-        assert line._message()[-1] == ("bold", "> ")
+        assert line._prompt_text()[-1] == ("bold", "> ")
         line.ask("")
         assert line.text == "before\ndraft"
 
@@ -250,7 +250,7 @@ def test_the_rows_above_the_input_are_drawn_anew_when_they_change(
     play: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(typed: Typed) -> None:
-        assert typed.composer._message() == [("", "one\n"), ("fg:ansibrightblack", "two\n"), ("bold", "> ")]
+        assert typed.composer._prompt_text() == [("", "one\n"), ("fg:ansibrightblack", "two\n"), ("bold", "> ")]
         assert typed.widths == {DummyOutput().get_size().columns}
         await until(lambda: "hello" in capsys.readouterr().out)
         await until(lambda: typed.composer._drawn == ["one", "two"])
@@ -266,7 +266,7 @@ def test_the_rows_above_the_input_are_drawn_anew_when_they_change(
         typed.rows = ["three →"]
         await until(lambda: typed.composer._drawn == ["three →"])
         typed.composer._ascii = True
-        assert typed.composer._message()[0] == ("fg:ansibrightblack", "three ->\n")
+        assert typed.composer._prompt_text()[0] == ("fg:ansibrightblack", "three ->\n")
 
     play(test)
 
@@ -325,5 +325,5 @@ def test_a_terminal_without_a_size_has_the_usual_one(monkeypatch: pytest.MonkeyP
         return os.terminal_size(found)
 
     monkeypatch.setattr(composer.os, "get_terminal_size", size)
-    found = [composer._size() for _ in range(3)]
+    found = [composer._terminal_size() for _ in range(3)]
     assert [(each.rows, each.columns) for each in found] == [(24, 80), (24, 80), (7, 33)]

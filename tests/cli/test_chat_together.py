@@ -15,7 +15,7 @@ from beam import LiveChat
 from beam.base.errors import NotFoundError, SignalledError, UnsupportedError
 from beam.cli.chatting import composer
 from beam.cli.chatting.together import TogetherChat
-from beam.cli.chatting.words import SEVERAL, help_lines
+from beam.cli.chatting.words import TOGETHER_COMMANDS, help_lines
 from beam.conversations.scenario import Until
 from beam.model import events
 from beam.model.message import Options
@@ -202,7 +202,7 @@ def test_a_person_watches_and_steps_in_as_anyone(play: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("/help", [f"  {line}" for line in help_lines(SEVERAL)]),
+        ("/help", [f"  {line}" for line in help_lines(TOGETHER_COMMANDS)]),
         ("/next bob", ["  bob speaks next"]),
         ("/next eve", ["  eve does not take part; ann, bob do"]),
         ("/pause", ["  it stops after the running turn; /go goes on"]),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam.cli.chatting.transcript import Style, Transcript, wrapped
+from beam.cli.chatting.transcript import Style, Transcript, wrap_to_rows
 from beam.model.events import (
     FileChanged,
     ImageSeen,
@@ -48,10 +48,10 @@ def called(name: str = "bash", call_id: str = "1", **given: object) -> ToolCalle
 
 def test_whole_lines_of_a_stream_stay_and_the_last_one_is_shown_until_it_ends(shown: Transcript) -> None:
     assert shown.event(TextDelta(text="one\ntw"), 100.5) == ["one"]
-    assert shown.live(101.0, 80)[0] == "tw"
+    assert shown.live_rows(101.0, 80)[0] == "tw"
     assert shown.event(TextDelta(text="o\n"), 101.0) == ["two"]
     assert shown.event(Text(text="one\ntwo\nthree"), 101.0) == ["three"]
-    assert shown.live(102.0, 80) == ["… 2s"]
+    assert shown.live_rows(102.0, 80) == ["… 2s"]
 
 
 @pytest.mark.slow
@@ -60,11 +60,11 @@ def test_a_line_that_goes_on_for_megabytes_is_shown_at_its_end_and_printed_whole
     for number in range(size):
         assert shown.event(TextDelta(text=f"{'x' * 994}{number:06}"), 101.0) == []
         if number % 100 == 0:
-            assert len(shown.live(102.0, 80)) <= 7
-    assert "".join(shown.live(102.0, 80)).count("019999") == 1
+            assert len(shown.live_rows(102.0, 80)) <= 7
+    assert "".join(shown.live_rows(102.0, 80)).count("019999") == 1
     (line,) = shown.event(TextDelta(text="end\nnext"), 103.0)
     assert (len(line), line.startswith("xxx"), line.endswith("019999end")) == (size * 1000 + 3, True, True)
-    assert shown.live(104.0, 80)[0] == "next"
+    assert shown.live_rows(104.0, 80)[0] == "next"
 
 
 def test_a_text_that_was_not_streamed_is_printed_once(shown: Transcript) -> None:
@@ -80,9 +80,9 @@ def test_a_reply_that_no_event_had_is_printed_at_the_end(shown: Transcript) -> N
 def test_a_tool_is_shown_with_its_time_while_it_runs_and_is_a_line_when_it_returned(shown: Transcript) -> None:
     assert shown.event(called(command="pytest -q"), 101.0) == []
     shown.event(UsageSeen(usage=Usage(input_tokens=1200, output_tokens=90), cost_usd=0.0123), 101.0)
-    assert shown.live(112.0, 80) == ["… 12s · bash pytest -q (11s) · 1,290 tokens · $0.0123"]
+    assert shown.live_rows(112.0, 80) == ["… 12s · bash pytest -q (11s) · 1,290 tokens · $0.0123"]
     assert shown.event(called("read", "2", path="x"), 112.0) == []
-    assert "read x and 1 more ·" in shown.live(112.0, 80)[-1]
+    assert "read x and 1 more ·" in shown.live_rows(112.0, 80)[-1]
     assert shown.event(ToolReturned(call_id="1", output="no\nway", is_error=True), 113.0) == [
         "  ⚙ bash pytest -q (12s)",
         "  ✗ no way",
@@ -100,7 +100,7 @@ def test_what_else_happens_is_one_line_and_ends_the_line_before(shown: Transcrip
     ]
     assert shown.event(Notice(text="to the model", code="synthetic"), 101.0) == []
     shown.event(Thinking(text="hm"), 101.0)
-    assert shown.live(102.0, 80) == ["… 2s · thinking"]
+    assert shown.live_rows(102.0, 80) == ["… 2s · thinking"]
 
 
 def test_a_failure_says_why_and_what_to_do(shown: Transcript) -> None:
@@ -114,24 +114,24 @@ def test_a_failure_says_why_and_what_to_do(shown: Transcript) -> None:
 @pytest.mark.parametrize("text", ["\x1b]0;title\x07", "\x9b31m", "\r\x08gone", "\u202eright to left"])
 def test_no_control_character_of_an_agent_is_left_in_any_line(shown: Transcript, text: str) -> None:
     lines = shown.event(TextDelta(text=f"{text}\n{text}"), 100.0)
-    lines += shown.live(101.0, 80)
+    lines += shown.live_rows(101.0, 80)
     lines += shown.event(called(name=f"n{text}", command=text), 101.0)
-    lines += shown.live(101.0, 80)
+    lines += shown.live_rows(101.0, 80)
     lines += shown.event(ToolReturned(call_id="1", output=text, is_error=True), 101.0)
     lines += shown.event(FileChanged(path=text), 101.0)
     lines += shown.event(Notice(text=text), 101.0)
     lines += shown.event(StatusChanged(state=text), 101.0)
-    lines += shown.live(101.0, 80)
+    lines += shown.live_rows(101.0, 80)
     lines += shown.outcome(outcome(status=Status.FAILED, exit_code=1, reason=text, reply=text, model=text))
     assert not any(set("".join(lines)) & set("\x1b\x07\x9b\r\x08\u202e"))
 
 
 def test_a_long_line_that_is_still_written_is_shown_in_rows_of_the_terminal(shown: Transcript) -> None:
     shown.event(TextDelta(text="x" * 1000), 100.0)
-    rows = shown.live(101.0, 40)
+    rows = shown.live_rows(101.0, 40)
     assert len(rows) == 7
     assert all(len(row) < 40 for row in rows)
-    assert wrapped("ab漢字c", 3) == ["ab", "漢", "字c"]
+    assert wrap_to_rows("ab漢字c", 3) == ["ab", "漢", "字c"]
 
 
 @pytest.mark.parametrize(
@@ -163,21 +163,21 @@ def test_what_happens_in_a_turn_is_reported_aside(shown: Transcript, event: Any,
 @pytest.mark.parametrize("state", ["idle", "running", "requesting", "access", "hook", "compacted", "mode"])
 def test_a_state_that_says_nothing_ends_the_one_before(shown: Transcript, state: str) -> None:
     shown.event(StatusChanged(state="compacting"), 100.0)
-    assert shown.live(101.0, 80) == ["… 1s · compacting"]
+    assert shown.live_rows(101.0, 80) == ["… 1s · compacting"]
     shown.event(StatusChanged(state=state), 101.0)
-    assert shown.live(101.0, 80) == ["… 1s"]
+    assert shown.live_rows(101.0, 80) == ["… 1s"]
     shown.event(Thinking(text="x"), 101.0)
     shown.event(TextDelta(text="a"), 101.0)
-    assert shown.live(101.4, 80) == ["a", "… 1s"]
+    assert shown.live_rows(101.4, 80) == ["a", "… 1s"]
 
 
 def test_tokens_and_cost_are_those_that_were_seen_last(shown: Transcript) -> None:
     shown.event(UsageSeen(usage=Usage(input_tokens=0), cost_usd=None), 100.0)
-    assert shown.live(100.2, 80) == ["… "]
+    assert shown.live_rows(100.2, 80) == ["… "]
     shown.event(UsageSeen(usage=Usage(cache_write_tokens=5)), 100.0)
-    assert shown.live(100.2, 80) == ["… "]
-    assert shown.live(100.5, 80) == shown.live(100.2, 80)
-    assert shown.live(100.6, 80) == ["… 1s"]
+    assert shown.live_rows(100.2, 80) == ["… "]
+    assert shown.live_rows(100.5, 80) == shown.live_rows(100.2, 80)
+    assert shown.live_rows(100.6, 80) == ["… 1s"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_turn_ends_with_what_it_left_and_its_figures(
     shown: Transcript, more: dict[str, Any], lines: list[str]
 ) -> None:
     assert shown.outcome(outcome(**more)) == lines
-    assert shown.live(500.0, 80) == []
+    assert shown.live_rows(500.0, 80) == []
 
 
 def test_marks_are_escape_sequences_only_where_there_are_colours() -> None:
@@ -222,5 +222,5 @@ def test_a_turn_begins_with_nothing_of_the_one_before(shown: Transcript) -> None
     shown.event(UsageSeen(usage=Usage(input_tokens=5), cost_usd=1.0), 100.0)
     shown.event(Thinking(text="x"), 100.0)
     shown.begin(200.0)
-    assert shown.live(200.0, 80) == ["… "]
+    assert shown.live_rows(200.0, 80) == ["… "]
     assert shown.outcome(outcome(reply="same")) == ["same", "  turn 3"]

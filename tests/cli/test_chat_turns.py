@@ -13,7 +13,7 @@ from beam.api.progress import Progress
 from beam.base.errors import BeamError, NotFoundError, SignalledError, UnfinishedError, UnsupportedError
 from beam.cli.chatting import turns
 from beam.cli.chatting.transcript import Style
-from beam.cli.chatting.turns import Turns, Unread, typed
+from beam.cli.chatting.turns import Turns, UnreadText, typed_lines
 from beam.model import events
 from tests.support.chatting import Library, Turn, going, message, outcome, settled
 
@@ -74,7 +74,7 @@ def test_a_turn_is_printed_as_it_goes_and_its_figures_when_it_is_over() -> None:
             chat.turn.end.set_result(outcome(reply="hello"))
             assert await run == outcome(reply="hello")
         assert chat.taken() == ["  turn 1"]
-        assert (chat.turns.message, chat.turns.live(80), chat.asked) == (None, [], [""])
+        assert (chat.turns.message, chat.turns.live_rows(80), chat.asked) == (None, [], [""])
         assert chat.beam.deliver.calls[0][0][0] is MESSAGE
 
     play(test)
@@ -102,19 +102,19 @@ def test_the_rows_below_say_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
     async def test(chat: Chat) -> None:
         async with going(chat.turns.run(MESSAGE)):
             now[0] = 100.9
-            assert chat.turns.live(80) == ["…"]
+            assert chat.turns.live_rows(80) == ["…"]
             now[0] = 101.0
-            assert chat.turns.live(80) == ["… bot-1 waits, 1s"]
+            assert chat.turns.live_rows(80) == ["… bot-1 waits, 1s"]
             chat.beam.shown = Progress(message_id="other-1", seconds=7.0)
             now[0] = 108.0
-            assert chat.turns.live(80) == ["… behind other-1 (7s)"]
-            assert chat.turns.live(12) == ["… behind o…"]
+            assert chat.turns.live_rows(80) == ["… behind other-1 (7s)"]
+            assert chat.turns.live_rows(12) == ["… behind o…"]
             chat.turn.begin()
             chat.turn.event(events.TextDelta(text="hel"))
             chat.turns.unread = ["look\nhere"]
             now[0] = 110.0
-            assert chat.turns.live(80) == ["hel", "  → look here (not read yet)", "… 2s"]
-            assert chat.turns.live(20)[1] == "  → look here (not…"
+            assert chat.turns.live_rows(80) == ["hel", "  → look here (not read yet)", "… 2s"]
+            assert chat.turns.live_rows(20)[1] == "  → look here (not…"
 
     play(test)
 
@@ -235,18 +235,18 @@ def test_a_text_that_the_turn_does_not_read_comes_back_with_the_reason(
 ) -> None:
     async def test(chat: Chat) -> None:
         chat.beam.steer.answers = [error]
-        back: list[Unread] = []
+        back: list[UnreadText] = []
         async with going(chat.turns.run(MESSAGE)):
             chat.turns.steer("bot", "look", back.append)
             assert chat.turns.unread == ["look"]
             await settled()
-            assert back == [Unread(text="look", why=why, is_interrupted=False)]
+            assert back == [UnreadText(text="look", why=why, is_interrupted=False)]
             assert (chat.turns.takes_steering, chat.turns.unread, chat.taken()) == (steers, [], [])
             chat.turns.interrupt()
             chat.beam.steer.answers = [error]
             chat.turns.steer("bot", "there", back.append)
             await settled()
-            assert back[1] == Unread(text="there", why=why, is_interrupted=True)
+            assert back[1] == UnreadText(text="there", why=why, is_interrupted=True)
 
     play(test)
 
@@ -271,7 +271,7 @@ def test_what_runs_beside_the_turns_is_waited_for(monkeypatch: pytest.MonkeyPatc
             await settled()
             done.append("work")
 
-        chat.turns.later(work())
+        chat.turns.start_task(work())
         await chat.turns.wait_for_tasks()
         assert done == ["work"]
         wait, limits = asyncio.wait, list[float]()
@@ -281,7 +281,7 @@ def test_what_runs_beside_the_turns_is_waited_for(monkeypatch: pytest.MonkeyPatc
             return await wait(tasks, timeout=0)
 
         monkeypatch.setattr(asyncio, "wait", soon)
-        chat.turns.later(asyncio.Event().wait())
+        chat.turns.start_task(asyncio.Event().wait())
         (task,) = chat.turns._tasks
         await chat.turns.wait_for_tasks()
         await settled()
@@ -291,5 +291,8 @@ def test_what_runs_beside_the_turns_is_waited_for(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_a_person_sent_is_shown_under_its_mark() -> None:
-    assert typed("one\ntwo\x1b", Style(is_colourful=False)) == ["> one", "  two␛"]
-    assert typed("one\ntwo", Style(is_colourful=True), "you: ") == ["\x1b[1myou: one\x1b[0m", "\x1b[1m     two\x1b[0m"]
+    assert typed_lines("one\ntwo\x1b", Style(is_colourful=False)) == ["> one", "  two␛"]
+    assert typed_lines("one\ntwo", Style(is_colourful=True), "you: ") == [
+        "\x1b[1myou: one\x1b[0m",
+        "\x1b[1m     two\x1b[0m",
+    ]

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from beam.cli.chatting.words import ALONE, SEVERAL, Answer, Command, Slash, Text, Wrong, answer, help_lines, meant
+from beam.cli.chatting.words import (
+    ALONE_COMMANDS,
+    TOGETHER_COMMANDS,
+    AgentCommand,
+    Answer,
+    Command,
+    InvalidLine,
+    Text,
+    help_lines,
+    parse_answer,
+    parse_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +28,7 @@ from beam.cli.chatting.words import ALONE, SEVERAL, Answer, Command, Slash, Text
         ("/model", Command("model")),
         ("/queue and\nthen", Command("queue", "and\nthen")),
         ("/queue\nfirst\n  word", Command("queue", "first\n  word")),
-        ("/compact keep the names", Slash("/compact keep the names")),
+        ("/compact keep the names", AgentCommand("/compact keep the names")),
         ("//compact", Text("/compact")),
         ("/usr/bin is full", Text("/usr/bin is full")),
         ("/", Text("/")),
@@ -25,7 +36,7 @@ from beam.cli.chatting.words import ALONE, SEVERAL, Answer, Command, Slash, Text
     ],
 )
 def test_a_line_is_a_text_a_command_of_the_chat_or_one_of_the_agents_own(line: str, means: object) -> None:
-    assert meant(line, ALONE, passes_on=True) == means
+    assert parse_line(line, ALONE_COMMANDS, passes_on=True) == means
 
 
 @pytest.mark.parametrize(
@@ -38,10 +49,10 @@ def test_a_line_is_a_text_a_command_of_the_chat_or_one_of_the_agents_own(line: s
     ],
 )
 def test_a_command_that_is_none_or_lacks_something_is_said_to_be_wrong(line: str, why: str) -> None:
-    assert meant(line, SEVERAL, passes_on=False) == Wrong(why)
+    assert parse_line(line, TOGETHER_COMMANDS, passes_on=False) == InvalidLine(why)
 
 
-@pytest.mark.parametrize("table", [ALONE, SEVERAL])
+@pytest.mark.parametrize("table", [ALONE_COMMANDS, TOGETHER_COMMANDS])
 def test_the_help_names_each_command_and_fits_into_80_columns(table: dict[str, str]) -> None:
     lines = help_lines(table)
     assert all(any(line.startswith(name) for line in lines) for name in table)
@@ -64,8 +75,8 @@ def test_the_help_names_each_command_and_fits_into_80_columns(table: dict[str, s
     ],
 )
 def test_only_a_clear_word_is_an_answer(line: str, given: Answer | None) -> None:
-    assert answer(line, offers=True) == given
+    assert parse_answer(line, offers=True) == given
 
 
 def test_always_is_no_answer_where_the_agent_does_not_offer_it() -> None:
-    assert answer("always", offers=False) is None
+    assert parse_answer("always", offers=False) is None

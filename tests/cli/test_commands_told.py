@@ -17,7 +17,7 @@ from beam.api import Beam
 from beam.api.agents import AgentLine
 from beam.api.asks import AskLine
 from beam.api.messages import QueueItem
-from beam.api.rewind import Rewound
+from beam.api.rewind import RewindResult
 from beam.api.sessions import SessionLine
 from beam.base import clock
 from beam.base.errors import BeamError, DiskError, UnsupportedError
@@ -85,8 +85,8 @@ def test_what_clis_can_do_is_shown_in_the_form_that_fits(inside: Inside, monkeyp
     from beam.cli.render import matrix
 
     drawn: list[str] = []
-    monkeypatch.setattr(matrix, "as_table", lambda _: drawn.append("table"))
-    monkeypatch.setattr(matrix, "as_tabs", lambda _: drawn.append("tabs"))
+    monkeypatch.setattr(matrix, "print_table", lambda _: drawn.append("table"))
+    monkeypatch.setattr(matrix, "print_tabs", lambda _: drawn.append("tabs"))
     assert inside("agent", "list", "--matrix").code == 0
     monkeypatch.setattr(agents, "is_terminal", lambda stream: stream is sys.stdout)
     assert inside("agent", "list", "--matrix").code == 0
@@ -202,11 +202,11 @@ def test_a_fork_and_a_return_to_a_session_are_reported(inside: Inside, told: Tol
 @pytest.mark.slow
 def test_what_is_taken_back_is_reported_and_the_files_listed(inside: Inside, told: Told) -> None:
     given: dict[str, Any] = {"agent": "bot", "session_id": "s"}
-    both = Rewound(**given, to=2, turns=(3, 4), conversation=True, files=("a.py", "b\x1b"))
+    both = RewindResult(**given, to=2, turns=(3, 4), conversation=True, files=("a.py", "b\x1b"))
     told.replace(
         *("rewind_agent", both, both, both),
-        Rewound(**given, to=2, turns=(), conversation=True),
-        Rewound(**given, to=2, turns=(3,), conversation=False, files=()),
+        RewindResult(**given, to=2, turns=(), conversation=True),
+        RewindResult(**given, to=2, turns=(3,), conversation=False, files=()),
     )
     done = inside("agent", "rewind", "bot", "--what", "both")
     assert (done.out, done.err.splitlines()) == (
@@ -242,7 +242,7 @@ def test_asks_are_a_table_or_json(inside: Inside, told: Told, monkeypatch: pytes
     from beam.cli.render import asks as render
 
     drawn: list[Any] = []
-    monkeypatch.setattr(render, "table", drawn.append)
+    monkeypatch.setattr(render, "print_table", drawn.append)
     told.replace("asks", [asked("bot-1")], [asked("bot-1")])
     assert (inside("asks", "bot").out, drawn) == ("", [[asked("bot-1")]])
     assert inside("asks", "--json").json["id"] == "bot-1"
@@ -347,7 +347,7 @@ def test_a_message_is_edited_in_the_persons_editor(inside: Inside, told: Told, m
     told.replace("edit", "revision 1", "revision 1")
     edits: list[Any] = ["two", "one", None]
     seen: list[str] = []
-    monkeypatch.setattr(queues, "_in_editor", lambda text: seen.append(text) or edits.pop(0))
+    monkeypatch.setattr(queues, "_edit_text", lambda text: seen.append(text) or edits.pop(0))
     assert inside("queue", "edit", "-12").code == 2, "an option"
     assert inside("queue", "edit", "b-12").err == "beam: revision 1\n"
     assert inside("queue", "edit", "b-12").err == inside("queue", "edit", "b-12").err == "beam: nothing was changed\n"
@@ -381,15 +381,15 @@ def test_the_editor_is_the_persons_own(
         return SimpleNamespace(returncode=codes.pop(0))
 
     monkeypatch.setattr(subprocess, "run", run)
-    assert queues._in_editor("ä") == "two\ufffd"
-    assert queues._in_editor("ä") is None
+    assert queues._edit_text("ä") == "two\ufffd"
+    assert queues._edit_text("ä") is None
 
     def missing(argv: list[str], *, check: bool) -> Any:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
 
     monkeypatch.setattr(subprocess, "run", missing)
     with pytest.raises(BeamError) as raised:
-        queues._in_editor("x")
+        queues._edit_text("x")
     editor = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
     assert str(raised.value) == (
         f"can't run the editor {editor}: No such file or directory (set EDITOR, or give the text)"
@@ -439,20 +439,20 @@ def test_an_id_that_can_not_be_written_is_said_so_that_nobody_sends_it_again(
         show=lambda message_id: {"id": message_id},
         unstarted_reason=lambda message_id: "",
     )
-    sending.put(call, message("bot-1"), as_json=False)
-    sending.put(call, message("bot-1"), as_json=True)
+    sending.put_and_print_id(call, message("bot-1"), as_json=False)
+    sending.put_and_print_id(call, message("bot-1"), as_json=True)
     assert capsys.readouterr().out == 'bot-1\n{"id":"bot-1"}\n'
     dropped: list[int] = []
     monkeypatch.setattr(sending.streams, "drop_stdout", lambda: dropped.append(1))
     monkeypatch.setattr(sys, "stdout", Full(OSError(errno.ENOSPC, "No space left on device")))
     with pytest.raises(DiskError) as raised:
-        sending.put(call, message("bot-1"), as_json=False)
+        sending.put_and_print_id(call, message("bot-1"), as_json=False)
     said = "bot-1 was sent; its id can't be written to stdout"
     assert str(raised.value) == f"{said}: No space left on device (beam wait bot-1)"
     assert (raised.value.subject, dropped) == ("bot-1", [1])
     monkeypatch.setattr(sys, "stdout", Full(BrokenPipeError()))
     with pytest.raises(BrokenPipeError):
-        sending.put(call, message("bot-1"), as_json=False)
+        sending.put_and_print_id(call, message("bot-1"), as_json=False)
     assert capsys.readouterr().err == f"beam: {said}: nobody reads it; beam wait bot-1\n"
     assert dropped == [1]
 
@@ -464,7 +464,7 @@ def test_a_message_that_waits_because_no_process_could_be_started_has_an_id_and_
     def fail(*_: object) -> None:
         raise DiskError("can't start a process in x: Resource temporarily unavailable")
 
-    monkeypatch.setattr(launch, "start", fail)
+    monkeypatch.setattr(launch, "start_worker", fail)
     done = inside(*(word for word in words if word == "-q"), "send", "worker", "hi", "--no-wait", *words[:1])
     assert done.code == 0
     sent = done.json["message_id"] if words == ("--json",) else done.out.strip()
@@ -483,7 +483,7 @@ def test_a_message_whose_state_can_not_be_shown_is_said_so_that_nobody_sends_it_
     call: Any = Context()
     call.beam = SimpleNamespace(put=lambda message: message.id, show=fail, unstarted_reason=lambda message_id: "")
     with pytest.raises(DiskError) as raised:
-        sending.put(call, message("bot-1"), as_json=True)
+        sending.put_and_print_id(call, message("bot-1"), as_json=True)
     said = "bot-1 was sent; its state can't be shown: can't open journal: Too many open files (beam wait bot-1)"
     assert (str(raised.value), raised.value.subject) == (said, "bot-1")
 
@@ -626,9 +626,9 @@ def test_a_message_is_taken_with_a_lease_and_waited_for(inside: Inside, told: To
     [("waiting", "waiting, 2 ahead of it"), ("running", "running"), ("died", "left by a holder that died")],
 )
 def test_a_message_without_an_outcome_is_said_to_have_none(inside: Inside, told: Told, status: str, words: str) -> None:
-    from beam.api.messages import Pending
+    from beam.api.messages import PendingMessage
 
-    found = Pending(message_id="a-1", agent="a", attempt=1, status=status, position=2, text="hi")  # type: ignore[arg-type]
+    found = PendingMessage(message_id="a-1", agent="a", attempt=1, status=status, position=2, text="hi")  # type: ignore[arg-type]
     told.replace("show", found, found)
     shown = inside("show", "a-1")
     assert (shown.code, shown.out, shown.err) == (12, "", f"beam: a-1 is {words}; beam wait a-1\n")

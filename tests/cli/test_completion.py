@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.cli.completion import _split
+from beam.cli.completion import _split_line
 from tests.support.cli import Cli
 from tests.support.terminal import Terminal
 
@@ -86,7 +86,7 @@ def test_a_model_that_a_shell_could_take_for_more_is_left_out(beam: Cli) -> None
     ],
 )
 def test_an_unfinished_line_is_parted(line: str, split: list[str]) -> None:
-    assert _split(line) == split
+    assert _split_line(line) == split
 
 
 # -- in the shells themselves ------------------------------------------------------------------------------------------

@@ -40,9 +40,9 @@ def declared() -> Iterator[str]:
 
 def known_of_others() -> Iterator[str]:
     """A line for each command and option of other tools, and what is said of it."""
-    for path, table in habits.COMMANDS.items():
+    for path, table in habits.COMMAND_HINTS.items():
         yield from (f"{path} {word} -> {instead}" for word, instead in table.items())
-    yield from (f"{name} -> {instead}" for name, instead in habits.OPTIONS.items())
+    yield from (f"{name} -> {instead}" for name, instead in habits.OPTION_HINTS.items())
 
 
 SETTINGS = ("hidden", "no_args_is_help", "invoke_without_command", "deprecated", "rich_help_panel", "epilog")

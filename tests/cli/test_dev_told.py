@@ -216,7 +216,7 @@ def test_a_command_runs_with_the_variables_and_its_code_is_the_exit_code(
     inside: Inside, model: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[Any] = []
-    monkeypatch.setattr(dev, "_started", lambda command, environ: ran.append((command, environ)) or Child(7))
+    monkeypatch.setattr(dev, "_start_command", lambda command, environ: ran.append((command, environ)) or Child(7))
     done = inside("dev", "fake-model", "--env", "a", "--", "claude", "-p", "hi")
     assert (done.code, done.out) == (7, "")
     command, environ = ran[0]
@@ -232,8 +232,8 @@ def test_a_command_runs_with_the_variables_and_its_code_is_the_exit_code(
 def test_the_end_of_a_command_is_its_code_or_its_signal(
     monkeypatch: pytest.MonkeyPatch, code: int, exit_code: int
 ) -> None:
-    monkeypatch.setattr(dev, "_started", lambda *_: Child(KeyboardInterrupt(), code))
-    assert dev._run(["x"], {}) == exit_code
+    monkeypatch.setattr(dev, "_start_command", lambda *_: Child(KeyboardInterrupt(), code))
+    assert dev._run_command(["x"], {}) == exit_code
 
 
 def test_signals_are_passed_on_to_the_command_also_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,8 +249,8 @@ def test_signals_are_passed_on_to_the_command_also_while_it_starts(monkeypatch: 
         signal.raise_signal(signal.SIGHUP)
         return child
 
-    monkeypatch.setattr(dev, "_started", start)
-    assert dev._run(["x"], {}) == 0
+    monkeypatch.setattr(dev, "_start_command", start)
+    assert dev._run_command(["x"], {}) == 0
     assert child.signals == [signal.SIGHUP, signal.SIGTERM]
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
 
@@ -264,9 +264,9 @@ def test_a_command_that_can_not_be_run_is_reported(monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOENT, "No such file or directory")
 
     monkeypatch.setattr(subprocess, "Popen", popen)
-    assert dev._started(["fine"], {"A": "1"}) == {"A": "1"}  # type: ignore[comparison-overlap]
+    assert dev._start_command(["fine"], {"A": "1"}) == {"A": "1"}  # type: ignore[comparison-overlap]
     with pytest.raises(NotFoundError) as raised:
-        dev._started(["none", "x"], {})
+        dev._start_command(["none", "x"], {})
     assert str(raised.value) == "can't run none: No such file or directory (give a program of PATH, or its path)"
     assert raised.value.subject == "none"
 
@@ -362,7 +362,7 @@ def test_models_and_ids_are_offered_and_what_fails_is_nothing(inside: Inside, to
     ("current", "sign", "at"), [("a=b", "=", 2), ("a=b=c", "=", 4), ("a@b", "@", 1), ("$a", "$", 0), ("ab", "=", 0)]
 )
 def test_a_shell_that_parts_words_itself_gets_the_rest_of_the_word(current: str, sign: str, at: int) -> None:
-    assert completion._cut_at(current, sign) == at
+    assert completion._word_start(current, sign) == at
 
 
 def test_the_rest_of_a_word_is_offered_where_the_shell_parts_it(inside: Inside) -> None:
@@ -455,7 +455,7 @@ def test_the_process_runs_its_command_line(entered: Any) -> None:
     import gc
 
     entered.code = 4
-    assert main.answer() == 4
+    assert main.run_and_flush() == 4
     assert (entered.prepared, entered.argv, entered.dropped) == (1, ["status", "-q"], 0)
     assert gc.get_threshold() == (100_000, 20, 100)
 
@@ -484,7 +484,7 @@ def test_what_can_not_be_flushed_is_an_error_of_a_command_that_had_none(
 ) -> None:
     entered.code = code
     monkeypatch.setattr(sys, "stdout", Lost(error))
-    assert main.answer() == ends
+    assert main.run_and_flush() == ends
     assert entered.dropped >= 1
 
 

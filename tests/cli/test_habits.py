@@ -83,15 +83,19 @@ def test_what_is_typed_by_habit_is_told_what_to_type_instead(beam: Cli, typed: s
 @pytest.mark.slow
 def test_no_command_or_option_of_beam_is_taken_for_a_habit() -> None:
     commands = dict(made.commands())
-    for path, words in habits.COMMANDS.items():
+    for path, words in habits.COMMAND_HINTS.items():
         assert [word for word in words if f"{path} {word}" in commands] == []
-    assert set(habits.OPTIONS) & set(commands["beam send"]) <= {"-m", "--model"}, "these are told at `beam -m` alone"
+    assert set(habits.OPTION_HINTS) & set(commands["beam send"]) <= {"-m", "--model"}, (
+        "these are told at `beam -m` alone"
+    )
 
 
 @pytest.mark.slow
 def test_what_to_type_instead_names_commands_of_beam() -> None:
     commands = {path for path, _ in made.commands()}
-    said = [text for words in habits.COMMANDS.values() for text in words.values()] + list(habits.OPTIONS.values())
+    said = [text for words in habits.COMMAND_HINTS.values() for text in words.values()] + list(
+        habits.OPTION_HINTS.values()
+    )
     for text in said:
         for typed in re.findall(r"\bbeam (?:-C DIR )?((?:[a-z]+ ?){1,2})", text):
             words = typed.split()

@@ -11,14 +11,25 @@ import pytest
 from beam.api import Beam
 from beam.base.errors import NotFoundError, UsageError
 from beam.cli import agent as agents
-from beam.cli.chatting.completing import words
+from beam.cli.chatting.completing import completions
 from beam.cli.chatting.transcript import Style, Transcript
-from beam.cli.chatting.words import ALONE, SEVERAL, Answer, Command, Slash, Text, Wrong, answer, help_lines, meant
+from beam.cli.chatting.words import (
+    ALONE_COMMANDS,
+    TOGETHER_COMMANDS,
+    AgentCommand,
+    Answer,
+    Command,
+    InvalidLine,
+    Text,
+    help_lines,
+    parse_answer,
+    parse_line,
+)
 from beam.cli.context import Context
 from beam.cli.printer import Printer
 from beam.cli.render import charts
-from beam.cli.render.stream import Line
-from beam.cli.subagents import of_subagents
+from beam.cli.render.stream import EventLine
+from beam.cli.subagents import subagent_lines
 from beam.model import events
 from tests.support import inside as support
 from tests.support.inside import Inside, Told
@@ -33,7 +44,7 @@ KEYS = [
 
 
 def test_the_help_of_a_chat_names_every_command_and_key() -> None:
-    assert help_lines(ALONE, ["/compact", "/init"]) == [
+    assert help_lines(ALONE_COMMANDS, ["/compact", "/init"]) == [
         "/help           list these commands",
         "/new            begin a new session with the next message",
         "/model [NAME]   from the next message on; without a name its own",
@@ -47,7 +58,7 @@ def test_the_help_of_a_chat_names_every_command_and_key() -> None:
         *KEYS,
         "commands of the agent itself: /compact /init",
     ]
-    assert help_lines(SEVERAL) == [
+    assert help_lines(TOGETHER_COMMANDS) == [
         "/help          list these commands",
         "/as NAME TEXT  say this in the name of that agent, as its turn",
         "/next NAME     have that agent speak next",
@@ -63,33 +74,35 @@ def test_the_help_of_a_chat_names_every_command_and_key() -> None:
 
 @pytest.mark.parametrize("name", ["help", "new", "drop", "usage", "quit"])
 def test_a_command_that_takes_nothing_says_so(name: str) -> None:
-    assert meant(f" /{name} ", ALONE, passes_on=True) == Command(name)
-    assert meant(f"/{name} x", ALONE, passes_on=True) == Wrong(f"/{name} takes no text after it")
+    assert parse_line(f" /{name} ", ALONE_COMMANDS, passes_on=True) == Command(name)
+    assert parse_line(f"/{name} x", ALONE_COMMANDS, passes_on=True) == InvalidLine(f"/{name} takes no text after it")
 
 
 @pytest.mark.parametrize("name", ["help", "pause", "go", "drop", "usage", "quit"])
 def test_a_command_of_several_that_takes_nothing_says_so(name: str) -> None:
-    assert meant(f"/{name} x", SEVERAL, passes_on=False) == Wrong(f"/{name} takes no text after it")
+    assert parse_line(f"/{name} x", TOGETHER_COMMANDS, passes_on=False) == InvalidLine(
+        f"/{name} takes no text after it"
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "table", "passes_on", "what"),
     [
-        ("hi", ALONE, True, Text("hi")),
-        ("//hi", ALONE, True, Text("/hi")),
-        ("/", ALONE, True, Text("/")),
-        ("/etc/passwd is", ALONE, True, Text("/etc/passwd is")),
-        ("/model opus 4", ALONE, True, Command("model", "opus 4")),
-        ("/model", ALONE, True, Command("model")),
-        ("/attach", ALONE, True, Wrong("/attach needs more: /attach PATH")),
-        ("/compact  all", ALONE, True, Slash("/compact  all")),
-        ("/as bob  hi", SEVERAL, False, Command("as", "bob  hi")),
-        ("/nxt", SEVERAL, False, Wrong("/nxt is no command of this chat; did you mean /next?")),
-        ("/zzzzzz", SEVERAL, False, Wrong("/zzzzzz is no command of this chat; /help lists them")),
+        ("hi", ALONE_COMMANDS, True, Text("hi")),
+        ("//hi", ALONE_COMMANDS, True, Text("/hi")),
+        ("/", ALONE_COMMANDS, True, Text("/")),
+        ("/etc/passwd is", ALONE_COMMANDS, True, Text("/etc/passwd is")),
+        ("/model opus 4", ALONE_COMMANDS, True, Command("model", "opus 4")),
+        ("/model", ALONE_COMMANDS, True, Command("model")),
+        ("/attach", ALONE_COMMANDS, True, InvalidLine("/attach needs more: /attach PATH")),
+        ("/compact  all", ALONE_COMMANDS, True, AgentCommand("/compact  all")),
+        ("/as bob  hi", TOGETHER_COMMANDS, False, Command("as", "bob  hi")),
+        ("/nxt", TOGETHER_COMMANDS, False, InvalidLine("/nxt is no command of this chat; did you mean /next?")),
+        ("/zzzzzz", TOGETHER_COMMANDS, False, InvalidLine("/zzzzzz is no command of this chat; /help lists them")),
     ],
 )
 def test_a_line_means_one_thing(line: str, table: dict[str, str], passes_on: bool, what: object) -> None:
-    assert meant(line, table, passes_on=passes_on) == what
+    assert parse_line(line, table, passes_on=passes_on) == what
 
 
 @pytest.mark.parametrize(
@@ -105,7 +118,7 @@ def test_a_line_means_one_thing(line: str, table: dict[str, str], passes_on: boo
     ],
 )
 def test_an_answer_is_one_word_or_a_no_with_a_reason(line: str, offers: bool, found: object) -> None:
-    assert answer(line, offers=offers) == found
+    assert parse_answer(line, offers=offers) == found
 
 
 def test_what_is_offered_says_what_it_is(tmp_path: Path) -> None:
@@ -113,7 +126,7 @@ def test_what_is_offered_says_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "doc").touch()
 
     def found(before: str) -> list[tuple[str, int, str]]:
-        return list(words(before, SEVERAL, folder=tmp_path, names=("dan", "eve"), own=("/do",)))
+        return list(completions(before, TOGETHER_COMMANDS, folder=tmp_path, names=("dan", "eve"), own=("/do",)))
 
     assert found("/dr") == [("/drop", -3, "take back what waits to be said")]
     assert found("/do") == [("/do", -3, "of the agent")]
@@ -132,14 +145,14 @@ def test_what_is_offered_says_what_it_is(tmp_path: Path) -> None:
 def test_only_so_many_files_are_offered(tmp_path: Path) -> None:
     for number in range(201):
         (tmp_path / f"f{number:03}").touch()
-    assert len(list(words("@f", ALONE, folder=tmp_path))) == 200
+    assert len(list(completions("@f", ALONE_COMMANDS, folder=tmp_path))) == 200
 
 
 def test_of_an_answer_that_is_written_the_last_rows_are_shown_and_asides_are_cut() -> None:
     shown = Transcript(Style(is_colourful=False))
     shown.begin(0.0)
     shown.event(events.TextDelta(text="".join(f"{row:<10}" for row in range(9))), 0.0)
-    assert shown.live(0.0, 11)[:-1] == [f"{row:<10}" for row in range(3, 9)]
+    assert shown.live_rows(0.0, 11)[:-1] == [f"{row:<10}" for row in range(3, 9)]
     assert [len(line) for line in shown.event(events.Notice(text="x" * 200), 0.0)] == [90, 162]
     call = events.ToolCalled(call_id="1", name="T", input=msgspec.Raw(b'"' + b"x" * 200 + b'"'))
     shown.event(call, 0.0)
@@ -216,16 +229,16 @@ def test_a_stream_without_utf_8_has_no_blocks(monkeypatch: pytest.MonkeyPatch, e
 
 
 def test_of_many_subagents_the_last_ten_are_named() -> None:
-    found = [Line(events.Text(text="x", parent=f"toolu_{number:02}")) for number in range(12)]
+    found = [EventLine(events.Text(text="x", parent=f"toolu_{number:02}")) for number in range(12)]
     names = ", ".join(f"toolu_{number:02}" for number in range(2, 12))
     with pytest.raises(UsageError) as several:
-        of_subagents("boss", found, "toolu_")
+        subagent_lines("boss", found, "toolu_")
     assert (several.value.message, several.value.hint) == ("'toolu_' names 12 subagents of boss", names)
     with pytest.raises(NotFoundError) as none:
-        of_subagents("boss", found, "x" * 90)
+        subagent_lines("boss", found, "x" * 90)
     assert (none.value.message, none.value.hint) == (f"boss has no subagent {'x' * 80!r}", f"there are {names}")
     with pytest.raises(NotFoundError) as nothing:
-        of_subagents("boss", [], "all")
+        subagent_lines("boss", [], "all")
     assert nothing.value.message == "no subagent of boss said anything that is in its journal"
     assert nothing.value.hint == "docs/history.md says which CLIs tell what their subagents do"
 

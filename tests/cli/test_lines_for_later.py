@@ -34,7 +34,7 @@ HINT_AT = "write 14:30, 2026-11-23T14:30, or a duration from now (2h)"
     ],
 )
 def test_a_message_for_later_is_a_line_for_systemd(at: str, moment: str) -> None:
-    line = schedule.line(["beam", "send", "a b", "$HOME"], Path("/tmp/x y"), at=at, every=None, now=NOON)
+    line = schedule.schedule_line(["beam", "send", "a b", "$HOME"], Path("/tmp/x y"), at=at, every=None, now=NOON)
     when = f"'--on-calendar={moment}' '--working-directory=/tmp/x y'"
     assert line == f"systemd-run --user --collect {when} -- beam send 'a b' '$$HOME'"
 
@@ -52,7 +52,7 @@ def test_a_message_for_later_is_a_line_for_systemd(at: str, moment: str) -> None
 )
 def test_what_is_no_time_to_come_is_refused(at: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        schedule.line(["x"], Path("/"), at=at, every=None, now=NOON)
+        schedule.schedule_line(["x"], Path("/"), at=at, every=None, now=NOON)
     assert (raised.value.message, raised.value.hint) == (said, HINT_AT)
 
 
@@ -71,13 +71,13 @@ def test_what_is_no_time_to_come_is_refused(at: str, said: str) -> None:
     ],
 )
 def test_what_is_repeated_by_a_calendar_is_a_line_for_cron(every: str, fields: str) -> None:
-    line = schedule.line(["beam", "send", "50%"], Path("/x y"), at=None, every=every, now=NOON)
+    line = schedule.schedule_line(["beam", "send", "50%"], Path("/x y"), at=None, every=every, now=NOON)
     assert line == f"{fields} cd '/x y' && beam send 50\\%"
 
 
 @pytest.mark.parametrize(("every", "seconds"), [("60s", "60s"), ("1h30m", "5400s"), ("90", "90s")])
 def test_what_is_repeated_after_a_time_is_a_line_for_systemd(every: str, seconds: str) -> None:
-    line = schedule.line(["x"], Path("/"), at=None, every=every, now=NOON)
+    line = schedule.schedule_line(["x"], Path("/"), at=None, every=every, now=NOON)
     active = f"--on-active={seconds} --on-unit-active={seconds}"
     assert line == f"systemd-run --user --collect {active} --working-directory=/ -- x"
 
@@ -105,7 +105,7 @@ def test_what_is_repeated_after_a_time_is_a_line_for_systemd(every: str, seconds
 )
 def test_what_is_no_interval_is_refused(every: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        schedule.line(["x"], Path("/"), at=None, every=every, now=NOON)
+        schedule.schedule_line(["x"], Path("/"), at=None, every=every, now=NOON)
     assert raised.value.message == said and raised.value.hint == schedule._HINT_EVERY
 
 
@@ -124,13 +124,13 @@ def test_what_is_no_interval_is_refused(every: str, said: str) -> None:
 )
 def test_what_no_line_can_hold_is_refused(word: str, cwd: str, every: str, what: str) -> None:
     with pytest.raises(UsageError) as raised:
-        schedule.line([word], Path(cwd), at=None, every=every, now=NOON)
+        schedule.schedule_line([word], Path(cwd), at=None, every=every, now=NOON)
     assert raised.value.message == what
     assert raised.value.hint == "put the text into a file, and send it with -f FILE"
 
 
 def test_a_tab_and_a_line_break_are_no_harm_to_systemd() -> None:
-    line = schedule.line(["a\tb\nc"], Path("/"), at=None, every="2h", now=NOON)
+    line = schedule.schedule_line(["a\tb\nc"], Path("/"), at=None, every="2h", now=NOON)
     assert line.endswith("-- 'a\tb\nc'")
 
 
@@ -139,9 +139,9 @@ def test_the_words_of_a_command_are_those_that_were_given() -> None:
     assert parameters is not None
     given = {each.name: each.declared.default for each in parameters}
     given |= {"agent": "bot", "text": ["hi", "you"], "file": ["a", "b"], "new": True, "budget": 0.5, "at": "13:00"}
-    words = schedule.words_of(parameters, given, without=frozenset({"at", "every"}))
+    words = schedule.command_words(parameters, given, without=frozenset({"at", "every"}))
     assert words == ["--file=a", "--file=b", "--new", "--budget-usd=0.5", "bot", "hi", "you"]
-    dashed = schedule.words_of(parameters, {**given, "text": ["-x"]}, without=frozenset({"at", "every"}))
+    dashed = schedule.command_words(parameters, {**given, "text": ["-x"]}, without=frozenset({"at", "every"}))
     assert dashed[-3:] == ["--", "bot", "-x"]
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from beam.cli.looking import Keys
+from beam.cli.looking import KeyParser
 from beam.cli.render.screen import Mirror, svg
 from beam.pty_adapter.picture import Painter, Picture
 from beam.pty_adapter.screen import Screen
 
 
 def typed(*pieces: bytes) -> tuple[bytes, bool, list[tuple[int, int]]]:
-    keys = Keys()
+    keys = KeyParser()
     out = b"".join(keys.feed(piece) for piece in pieces)
     return out, keys.detached, keys.moves
 

@@ -13,7 +13,7 @@ from beam.api import Beam
 from beam.base.errors import NotFoundError, UsageError
 from beam.cli.chatting.together import TogetherChat
 from beam.cli.context import Context
-from beam.cli.model_calls import asked_of_run
+from beam.cli.model_calls import run_settings
 from tests.cli.test_help import FOUND
 from tests.support.inside import Inside, Told
 
@@ -97,16 +97,16 @@ def test_a_run_is_told_all_its_options(inside: Inside, told: Told) -> None:
 @pytest.mark.parametrize(("given", "kept"), [("record", "replay"), ("replay", "record")])
 def test_model_calls_of_a_run_are_recorded_or_replayed(given: str, kept: str) -> None:
     options = {"record": None, "replay": None, "fill": False, "exact_at_least": None, "turns": None}
-    assert asked_of_run(Context(), **options) is None  # type: ignore[arg-type]
-    found = asked_of_run(Context(), **{**options, given: "calls"})  # type: ignore[arg-type]
+    assert run_settings(Context(), **options) is None  # type: ignore[arg-type]
+    found = run_settings(Context(), **{**options, given: "calls"})  # type: ignore[arg-type]
     assert found is not None
     assert getattr(found, given) == Path("calls").absolute() and getattr(found, kept) is None
     with pytest.raises(UsageError, match="runs no agent"):
-        asked_of_run(Context(), **{**options, given: "calls", "turns": "folder"})  # type: ignore[arg-type]
+        run_settings(Context(), **{**options, given: "calls", "turns": "folder"})  # type: ignore[arg-type]
 
 
 def test_a_chat_of_several_knows_who_takes_part() -> None:
     notes: list[str] = []
     chat: Any = SimpleNamespace(_chat=SimpleNamespace(agents=("ann", "bob")), _note=notes.append)
-    assert TogetherChat._knows(chat, "ann") and notes == []
-    assert not TogetherChat._knows(chat, "eve") and notes == ["eve does not take part; ann, bob do"]
+    assert TogetherChat._check_participant(chat, "ann") and notes == []
+    assert not TogetherChat._check_participant(chat, "eve") and notes == ["eve does not take part; ann, bob do"]

@@ -67,7 +67,7 @@ def test_what_is_read_plainly_typer_reads_to_the_same_values(name: str, app: App
     @given(words_of(parameters))
     def same(words: list[str]) -> None:
         calls = [Context(), Context()]
-        command = plain._bound(verb, calls[0], words)
+        command = plain._bind_parameters(verb, calls[0], words)
         if command is None:
             return
         with pytest.raises(Seen) as seen:
@@ -137,13 +137,13 @@ def test_all_other_command_lines_are_left_to_typer(line: str) -> None:
 )
 def test_beams_own_options_are_taken_anywhere(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Context] = []
-    bound = plain._bound
+    bound = plain._bind_parameters
 
     def noted(verb: Verb, call: Context, words: list[str]) -> Any:
         seen.append(call)
         return bound(verb, call, words)
 
-    monkeypatch.setattr(plain, "_bound", noted)
+    monkeypatch.setattr(plain, "_bind_parameters", noted)
     assert plain.command(line.split()) is not None
     assert seen[0].quiet and not seen[0].verbose
 

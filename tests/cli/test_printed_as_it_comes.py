@@ -301,7 +301,7 @@ class Line:
 def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Line]]:
     from beam.cli.render import live
 
-    monkeypatch.setattr(live, "Live", Line)
+    monkeypatch.setattr(live, "LiveProgress", Line)
     Line.made = []
     yield Line
 
@@ -364,8 +364,8 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> list[events.Event]:
 
     seen: list[events.Event] = []
     monkeypatch.setattr(printing, "is_interactive", lambda *found: found == (sys.stdin, sys.stderr))
-    monkeypatch.setattr(module, "may_read", lambda: True)
-    monkeypatch.setattr(module, "Asking", lambda beam, say: SimpleNamespace(event=seen.append, say=say))
+    monkeypatch.setattr(module, "is_in_foreground", lambda: True)
+    monkeypatch.setattr(module, "AskPrompter", lambda beam, say: SimpleNamespace(event=seen.append, say=say))
     return seen
 
 
@@ -400,8 +400,8 @@ def test_what_a_question_says_is_written_between_the_lines(
     asking: list[events.Event], capsys: pytest.CaptureFixture[str]
 ) -> None:
     printer = Printer(as_json=False, as_events=False, call=call())
-    assert printer._asking is not None
-    say: Any = printer._asking
+    assert printer._ask_prompter is not None
+    say: Any = printer._ask_prompter
     say.say("Allow\x1b it? ")
     assert capsys.readouterr().err == "Allow␛ it? "
 
@@ -417,7 +417,7 @@ def test_where_nobody_can_answer_it_is_said_how_to(
     if who == "nobody":
         monkeypatch.setattr(printing, "is_interactive", lambda *_: False)
     if who == "the background":
-        monkeypatch.setattr(module, "may_read", lambda: False)
+        monkeypatch.setattr(module, "is_in_foreground", lambda: False)
     Printer(as_json=False, as_events=False, call=found).event(ask("bot-0abc4k2xyz"))
     assert asking == []
     assert capsys.readouterr().err.startswith("beam: bot asks for Bash: ; beam approve 4k2xyz, or beam deny 4k2xyz (")

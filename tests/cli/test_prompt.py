@@ -24,12 +24,12 @@ def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 @pytest.mark.parametrize("word", [None, "auto", "exec", "dialogue", "terminal"])
 def test_a_mode_is_one_of_four_words_or_left_out(word: str | None) -> None:
-    assert prompt.mode(word) == word
+    assert prompt.parse_mode(word) == word
 
 
 def test_another_word_is_no_mode() -> None:
     with pytest.raises(UsageError, match=r"--via tty: unknown mode .use one of auto, dialogue, exec, terminal"):
-        prompt.mode("tty")
+        prompt.parse_mode("tty")
 
 
 def test_words_are_joined_by_spaces(call: Context) -> None:
@@ -52,7 +52,7 @@ def test_a_dash_stands_for_stdin_as_a_file_too(call: Context, monkeypatch: pytes
     assert prompt.read(["say"], ["-"], call) == "say\n\npiped"
     stdin(monkeypatch, b'{"type": "object"}')
     assert prompt.read(["say"], [], call, "-") == "say"
-    assert prompt.schema("-", call) == '{"type": "object"}'
+    assert prompt.read_schema("-", call) == '{"type": "object"}'
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_missing_file_is_not_found(call: Context) -> None:
 
 
 def test_an_access_is_one_of_four_words() -> None:
-    assert [prompt.access(word) for word in ("read", "edit", "full", "ask", None)] == [
+    assert [prompt.parse_access(word) for word in ("read", "edit", "full", "ask", None)] == [
         "read",
         "edit",
         "full",
@@ -96,15 +96,15 @@ def test_an_access_is_one_of_four_words() -> None:
         None,
     ]
     with pytest.raises(UsageError, match="--access root"):
-        prompt.access("root")
+        prompt.parse_access("root")
 
 
 def test_a_schema_is_a_json_object(call: Context, tmp_path: Path) -> None:
     (tmp_path / "good").write_text('{"type": "object"}')
     (tmp_path / "list").write_text("[]")
     (tmp_path / "bad").write_text("{")
-    assert prompt.schema(None, call) is None
-    assert prompt.schema("good", call) == '{"type": "object"}'
+    assert prompt.read_schema(None, call) is None
+    assert prompt.read_schema("good", call) == '{"type": "object"}'
     for name in ("list", "bad"):
         with pytest.raises(UsageError, match=name):
-            prompt.schema(name, call)
+            prompt.read_schema(name, call)

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 from beam.base.errors import UsageError
 from beam.cli import proxy
 from beam.cli.context import Context
-from beam.cli.model_calls import asked, asked_of_run
+from beam.cli.model_calls import run_settings, send_settings
 from beam.model.events import ModelCalled, RequestDifference
 from beam.model.message import ModelCalls
 from beam.proxy.differences import Difference
@@ -58,7 +58,7 @@ def served(told: Told, monkeypatch: pytest.MonkeyPatch) -> Told:
 
     told.replace("proxy", *[running] * 9)
     told.counts = ProxyCounts(calls=6, exact=1)  # type: ignore[attr-defined]
-    monkeypatch.setattr(proxy, "_signals", signals)
+    monkeypatch.setattr(proxy, "_signal_waiter", signals)
     return told
 
 
@@ -166,7 +166,7 @@ def test_the_first_signal_is_waited_for_and_the_second_has_its_usual_effect(numb
     seen: list[int] = []
     before = signal.signal(number, lambda number, _: seen.append(number))
     try:
-        with proxy._signals() as until_one_comes:
+        with proxy._signal_waiter() as until_one_comes:
             signal.raise_signal(number)
             until_one_comes()
             assert seen == []
@@ -183,7 +183,7 @@ def test_a_signal_that_is_ignored_stays_so_and_nothing_stays_open() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     open_before = sorted(Path("/proc/self/fd").iterdir())
     try:
-        with proxy._signals():
+        with proxy._signal_waiter():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
             assert signal.getsignal(signal.SIGTERM) not in others
         assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == others
@@ -295,7 +295,7 @@ NOTHING: dict[str, Any] = {
     ],
 )
 def test_the_options_about_model_calls_go_with_the_message(given: dict[str, Any], calls: object) -> None:
-    assert asked(Context(), **{**NOTHING, **given}) == calls
+    assert send_settings(Context(), **{**NOTHING, **given}) == calls
 
 
 FROM_ONE_PLACE = "--shield needs the key from one place (--key-fd 3 3< <(a command that prints it), or --secret NAME)"
@@ -319,13 +319,13 @@ FROM_ONE_PLACE = "--shield needs the key from one place (--key-fd 3 3< <(a comma
 )
 def test_what_does_not_go_together_about_model_calls_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        asked(Context(), **{**NOTHING, **given})
+        send_settings(Context(), **{**NOTHING, **given})
     assert str(raised.value) == said
 
 
 def test_a_run_refuses_the_same() -> None:
     options: dict[str, Any] = {name: NOTHING[name] for name in ("record", "replay", "fill", "exact_at_least")}
     with pytest.raises(UsageError, match="--fill is for a replay"):
-        asked_of_run(Context(), **{**options, "fill": True}, turns=None)
-    found = asked_of_run(Context(), **{**options, "replay": "/r", "fill": True, "exact_at_least": 2}, turns=None)
+        run_settings(Context(), **{**options, "fill": True}, turns=None)
+    found = run_settings(Context(), **{**options, "replay": "/r", "fill": True, "exact_at_least": 2}, turns=None)
     assert found is not None and (found.fill, found.exact_at_least) == (True, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.cli.render.tables import columns
+from beam.cli.render.tables import print_columns
 
 HEAD = ("RESULT", "WHAT", "DETAIL")
 ROWS = [("ok", "root", "x" * 100), ("note", "agent claude", "not installed")]
@@ -14,7 +14,7 @@ def test_a_long_last_column_is_cut_and_the_others_stay_whole(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    columns(HEAD, ROWS, wide=True)
+    print_columns(HEAD, ROWS, wide=True)
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "RESULT  WHAT          DETAIL",
         f"ok      root          {'x' * 17}…",
@@ -23,10 +23,10 @@ def test_a_long_last_column_is_cut_and_the_others_stay_whole(
 
 
 def test_a_table_without_rows_is_its_head(capsys: pytest.CaptureFixture[str]) -> None:
-    columns(HEAD, [], wide=True)
+    print_columns(HEAD, [], wide=True)
     assert capsys.readouterr().out.split() == list(HEAD)
 
 
 def test_a_pipe_gets_whole_cells_parted_by_tabs(capsys: pytest.CaptureFixture[str]) -> None:
-    columns(HEAD, [("ok", "a\tb", "x\ny")], wide=False)
+    print_columns(HEAD, [("ok", "a\tb", "x\ny")], wide=False)
     assert capsys.readouterr().out == "RESULT\tWHAT\tDETAIL\nok\ta b\tx y\n"

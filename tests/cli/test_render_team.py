@@ -13,17 +13,17 @@ from msgspec.structs import replace
 from beam.base import clock
 from beam.cli.render.stream import Stream
 from beam.cli.render.team import (
-    ASCII,
-    changed,
+    ASCII_MARKS,
     has_own_event,
-    mail,
+    print_mail,
+    print_tasks,
     print_team,
-    render,
+    print_teams,
+    print_waits,
     state_lines,
-    tasks,
-    teams,
-    used,
-    waits,
+    task_line,
+    team_event_text,
+    usage_text,
 )
 from beam.model import events
 from beam.model.events import Event
@@ -71,8 +71,8 @@ def test_every_event_of_a_team_is_one_line_in_which_no_escape_sequence_works(cls
 
 @pytest.mark.parametrize("cls", OF_TEAM, ids=lambda cls: cls.__struct_config__.tag)
 def test_plain_marks_are_ascii(cls: type[Event]) -> None:
-    said = render(made(cls))
-    assert said is not None and said[0].translate(ASCII).isascii()
+    said = team_event_text(made(cls))
+    assert said is not None and said[0].translate(ASCII_MARKS).isascii()
 
 
 def test_mail_of_the_teams_own_protocol_is_reported_in_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +84,9 @@ def test_mail_of_the_teams_own_protocol_is_reported_in_words(capsys: pytest.Capt
     }
     at = "2026-11-21T22:30:14.000000Z"
     head = {"team": "t", "mail_id": "m", "at": at, "sender": "a", "to": "b", "summary": "", "state": "sent"}
-    mail([MailLine(**head, kind=kind, text=text, thread="a · b") for kind, text in texts.items()], by_thread=False)
+    print_mail(
+        [MailLine(**head, kind=kind, text=text, thread="a · b") for kind, text in texts.items()], by_thread=False
+    )
     assert [line.partition(" (sent) ")[2].rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "[task_assignment] #1 Write parser",
         "[idle_notification] [to bob] ready",
@@ -101,7 +103,7 @@ def test_mail_of_a_kind_that_no_other_event_tells_is_shown_and_of_an_unknown_one
         "team_permission_update": ('{"type": "team_permission_update", "description": "all may"}', "all may"),
     }
     for kind, (text, words) in texts.items():
-        assert render(events.MailSent(**head, kind=kind, text=text)) == ("→", f"b: [{kind}] {words}")
+        assert team_event_text(events.MailSent(**head, kind=kind, text=text)) == ("→", f"b: [{kind}] {words}")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_mail_of_a_kind_that_no_other_event_tells_is_shown_and_of_an_unknown_one
 )
 def test_an_answer_among_the_mail_says_yes_or_no(capsys: pytest.CaptureFixture[str], text: str, words: str) -> None:
     head = {"team": "t", "mail_id": "m", "at": FIELDS["ts"], "sender": "a", "to": "b", "summary": "", "state": "sent"}
-    mail([MailLine(**head, kind="answer", text=text, thread="a · b")], by_thread=False)
+    print_mail([MailLine(**head, kind="answer", text=text, thread="a · b")], by_thread=False)
     assert capsys.readouterr().out.endswith(f"[answer] {words}\n")
 
 
@@ -123,12 +125,12 @@ def test_lost_mail_is_reported_in_words_too() -> None:
     frame = '{"type": "task_assignment", "taskId": "1", "subject": "Write parser"}'
     for text, words in ((frame, "[task_assignment] #1 Write parser"), ("hello", "hello"), ('{"x": 1}', '{"x": 1}')):
         lost = events.MailLost(team="t", mail_id="m", sender="a", to="b", why="its inbox was deleted", text=text)
-        assert render(lost) == ("†", f"mail to b lost: its inbox was deleted: {words}")
+        assert team_event_text(lost) == ("†", f"mail to b lost: its inbox was deleted: {words}")
 
 
 def test_protocol_mail_and_quick_deliveries_are_not_for_people() -> None:
-    assert render(events.MailSent(team="t", mail_id="m", sender="a", to="b", kind="idle_notification")) is None
-    assert render(events.MailDelivered(team="t", mail_id="m", sender="a", to="b", waited_s=1.0)) is None
+    assert team_event_text(events.MailSent(team="t", mail_id="m", sender="a", to="b", kind="idle_notification")) is None
+    assert team_event_text(events.MailDelivered(team="t", mail_id="m", sender="a", to="b", waited_s=1.0)) is None
 
 
 def test_a_members_calls_of_the_teams_tools_are_reported_by_what_came_of_them() -> None:
@@ -144,7 +146,7 @@ def test_a_members_calls_of_the_teams_tools_are_reported_by_what_came_of_them() 
 
 def test_a_wait_is_a_row_with_who_waits_for_whom(capsys: pytest.CaptureFixture[str]) -> None:
     since = "2026-11-21T22:30:14.000000Z"
-    waits(
+    print_waits(
         [
             Wait(team="t", who="bob", on="eve", what="an answer", since=since, seconds=700),
             Wait(team="t", who="", on="", what="task #3", since=since, seconds=700),
@@ -234,12 +236,12 @@ MAIL: dict[str, Any] = {**HEAD, "mail_id": "m", "sender": "ann", "to": "bob"}
     ids=lambda value: type(value).__name__ if isinstance(value, Event) else value if len(value) > 1 else "",
 )
 def test_what_happens_in_a_team_has_a_sign_and_words(event: Any, sign: str, words: str) -> None:
-    assert render(event) == (sign, words)
+    assert team_event_text(event) == (sign, words)
 
 
 @pytest.mark.parametrize("waited_s", [None, 59.9])
 def test_mail_that_is_taken_within_a_minute_is_no_news(waited_s: float | None) -> None:
-    assert render(events.MailDelivered(**MAIL, waited_s=waited_s)) is None
+    assert team_event_text(events.MailDelivered(**MAIL, waited_s=waited_s)) is None
 
 
 FRAMES = [
@@ -261,14 +263,14 @@ FRAMES = [
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_mail_that_an_event_of_its_own_tells_is_not_reported_twice(kind: str) -> None:
-    assert render(events.MailSent(**MAIL, kind=kind, text="{}")) is None
+    assert team_event_text(events.MailSent(**MAIL, kind=kind, text="{}")) is None
 
 
 @pytest.mark.parametrize("key", ["subject", "summary", "reason", "planContent", "description", "feedback", "message"])
 def test_a_frame_is_reported_by_its_first_text(key: str) -> None:
     frame = {"type": "new", "idleReason": "later", "error": "last", key: "this"}
     sent = events.MailSent(**MAIL, kind="new", text=msgspec.json.encode(frame).decode())
-    assert render(sent) == ("→", "bob: [new] this")
+    assert team_event_text(sent) == ("→", "bob: [new] this")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +294,7 @@ def test_a_frame_is_reported_by_its_first_text(key: str) -> None:
 )
 def test_a_frame_of_the_teams_protocol_is_reported_without_its_bookkeeping(fields: dict[str, Any], words: str) -> None:
     sent = events.MailSent(**MAIL, kind="new", text=msgspec.json.encode({"type": "new", **fields}).decode())
-    assert render(sent) == ("→", f"bob: [new] {words}".rstrip())
+    assert team_event_text(sent) == ("→", f"bob: [new] {words}".rstrip())
 
 
 @pytest.mark.parametrize(
@@ -307,9 +309,9 @@ def test_a_frame_of_the_teams_protocol_is_reported_without_its_bookkeeping(field
 )
 def test_tokens_are_counted_in_thousands_and_millions(tokens: tuple[int | None, int | None], words: str) -> None:
     usage = Usage(input_tokens=tokens[0], output_tokens=tokens[1])
-    assert used(events.MemberUsed(**MEMBER, usage=usage, cost_usd=0.5)) == words
+    assert usage_text(events.MemberUsed(**MEMBER, usage=usage, cost_usd=0.5)) == words
     unpriced = events.MemberUsed(**MEMBER, usage=Usage(), unpriced=("one", "two"))
-    assert used(unpriced) == "0 tokens, no price for one, two"
+    assert usage_text(unpriced) == "0 tokens, no price for one, two"
 
 
 @pytest.mark.parametrize("name", ["SendMessage", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "Bash"])
@@ -360,7 +362,7 @@ SHOWN = TeamShown(team=LIVE, members=MEMBERS, waits=WAITS, usage=(), prices_as_o
 
 @pytest.mark.usefixtures("still")
 def test_teams_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    teams([LIVE, BARE, NAKED])
+    print_teams([LIVE, BARE, NAKED])
     assert [line.split("\t") for line in capsys.readouterr().out.splitlines()] == [
         ["TEAM", "STATE", "AGE", "WORKING", "MAIL", "TASKS", "WHERE"],
         ["t", "live", "2h", "1/3", "4", "1 in_progress 2 pending", "/p"],
@@ -418,7 +420,7 @@ def test_a_board_says_what_is_ready_and_what_is_blocked(capsys: pytest.CaptureFi
         "team": "t", "status": "pending", "subject": "s", "owner": None, "is_ready": False, "blocked_by": (),
         "blocks": (), "since": None,
     }  # fmt: skip
-    tasks(
+    print_tasks(
         [
             TaskLine(**{**given, "id": "1", "is_ready": True}),
             TaskLine(**{**given, "id": "2", "blocked_by": ("1", "7")}),
@@ -444,7 +446,7 @@ def test_a_board_says_what_is_ready_and_what_is_blocked(capsys: pytest.CaptureFi
     ],
 )
 def test_a_task_that_changed_is_reported_with_its_owner_and_what_it_waits_for(more: dict[str, Any], words: str) -> None:
-    assert changed(Task(id="3", subject="Write parser", status="pending", **more)) == words
+    assert task_line(Task(id="3", subject="Write parser", status="pending", **more)) == words
 
 
 def test_mail_by_thread_has_a_heading_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
@@ -453,7 +455,7 @@ def test_mail_by_thread_has_a_heading_a_conversation(capsys: pytest.CaptureFixtu
         return MailLine(**head, summary="", text=text, thread=thread)
 
     lines = [line("a · b", "one"), line("a · b", "two\nlines"), line("a · c", "three")]
-    mail(lines, by_thread=True)
+    print_mail(lines, by_thread=True)
     assert capsys.readouterr().out == (
         "a · b\n"
         "  22:30:14 a → b (sent) one\n"
@@ -462,13 +464,13 @@ def test_mail_by_thread_has_a_heading_a_conversation(capsys: pytest.CaptureFixtu
         "a · c\n"
         "  22:30:14 a → b (sent) three\n"
     )
-    mail(lines[:1], by_thread=False)
+    print_mail(lines[:1], by_thread=False)
     assert capsys.readouterr().out == "22:30:14 a → b (sent) one\n"
 
 
 @pytest.mark.usefixtures("still")
 def test_whoever_waits_for_nobody_is_anyone_who_waits(capsys: pytest.CaptureFixture[str]) -> None:
-    waits([WAITS[0], Wait(team="t", who="", on="", what="task #3", since=SINCE, seconds=7200)])
+    print_waits([WAITS[0], Wait(team="t", who="", on="", what="task #3", since=SINCE, seconds=7200)])
     assert capsys.readouterr().out.splitlines()[1:] == [
         "2h\tt\tbob\twaits for ann\tan answer",
         "2h\tt\tanyone\twaits\ttask #3",

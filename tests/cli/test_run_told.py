@@ -104,7 +104,7 @@ def test_a_variable_has_a_name_and_a_value(inside: Inside, scenario: Path, word:
 
 @pytest.mark.usefixtures("scenario")
 def test_a_run_that_a_signal_ended_is_told_too(inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "die_of", lambda number: 128 + number)
+    monkeypatch.setattr(errors, "die_by_signal", lambda number: 128 + number)
     told.replace("run", seen(then=SignalledError(15, result())), seen(then=SignalledError(2)))
     done = inside("run", "talk.yaml", "--junit", "out.xml")
     assert (done.code, done.out) == (143, "passed: 1 step, 1 turn, $0.0000, 0ms\n")
@@ -130,7 +130,7 @@ def test_a_run_that_a_signal_ended_is_told_too(inside: Inside, told: Told, monke
     ],
 )
 def test_the_form_is_that_of_the_ci_system(asked: str | None, environ: dict[str, str], style: str) -> None:
-    assert reporter._style(asked, environ) == style
+    assert reporter._select_style(asked, environ) == style
 
 
 @pytest.mark.usefixtures("scenario")

@@ -21,11 +21,11 @@ HOSTILE = ["$(touch /tmp/x)", "`id`", "'; rm -rf ~; '", '"$HOME"', "50%", "a  b"
 
 
 def cron(*words: str, cwd: Path = Path("/tmp")) -> str:
-    return schedule.line(words, cwd, at=None, every="0 9 * * *", now=NOON)
+    return schedule.schedule_line(words, cwd, at=None, every="0 9 * * *", now=NOON)
 
 
 def once(*words: str, cwd: Path = Path("/tmp")) -> str:
-    return schedule.line(words, cwd, at="13:00", every=None, now=NOON)
+    return schedule.schedule_line(words, cwd, at="13:00", every=None, now=NOON)
 
 
 def as_cron_runs_it(line: str) -> str:
@@ -89,7 +89,7 @@ def test_what_a_line_of_a_crontab_can_not_hold_is_refused_with_the_way_out(word:
     ],
 )
 def test_an_interval_becomes_fields_of_a_crontab_or_a_timer(spec: str, begins: str) -> None:
-    assert schedule.line(["beam"], Path("/tmp"), at=None, every=spec, now=NOON).startswith(f"{begins} ")
+    assert schedule.schedule_line(["beam"], Path("/tmp"), at=None, every=spec, now=NOON).startswith(f"{begins} ")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_an_interval_becomes_fields_of_a_crontab_or_a_timer(spec: str, begins: s
 )  # fmt: skip
 def test_what_is_no_interval_is_refused(spec: str) -> None:
     with pytest.raises(UsageError):
-        schedule.line(["beam"], Path("/tmp"), at=None, every=spec, now=NOON)
+        schedule.schedule_line(["beam"], Path("/tmp"), at=None, every=spec, now=NOON)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,13 @@ def test_what_is_no_interval_is_refused(spec: str) -> None:
     ],
 )
 def test_a_time_is_the_next_one_of_that_kind_in_local_time(text: str, moment: str) -> None:
-    assert f"'--on-calendar={moment}'" in schedule.line(["beam"], Path("/tmp"), at=text, every=None, now=NOON)
+    assert f"'--on-calendar={moment}'" in schedule.schedule_line(["beam"], Path("/tmp"), at=text, every=None, now=NOON)
 
 
 @pytest.mark.parametrize("text", ["", "noon", "2025-01-01", "2026-01-15T11:59", "25:00", "-5m", "9999999999h"])
 def test_what_is_no_time_to_come_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
-        schedule.line(["beam"], Path("/tmp"), at=text, every=None, now=NOON)
+        schedule.schedule_line(["beam"], Path("/tmp"), at=text, every=None, now=NOON)
 
 
 def test_the_words_of_a_command_line_are_those_that_were_given() -> None:
@@ -138,7 +138,7 @@ def test_the_words_of_a_command_line_are_those_that_were_given() -> None:
         "max_turns": 3,
         "at": "1h",
     }
-    words = schedule.words_of(parameters, values, without=frozenset({"at", "every"}))
+    words = schedule.command_words(parameters, values, without=frozenset({"at", "every"}))
     assert words == ["--file=a b.md", "--file=-x", "--once", "--timeout=5m", "--max-turns=3", "--", "a", "--hi", "you"]
 
 

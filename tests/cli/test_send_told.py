@@ -285,7 +285,7 @@ def test_a_turn_that_a_signal_ended_is_printed_before_that(
     from beam.cli import errors
 
     died: list[int] = []
-    monkeypatch.setattr(errors, "die_of", lambda number: died.append(number) or 128 + number)
+    monkeypatch.setattr(errors, "die_by_signal", lambda number: died.append(number) or 128 + number)
     ended = outcome(status=Status.CANCELLED, reason="a signal", exit_code=9)
     alone.replace("deliver", SignalledError(15, ended), SignalledError(2))
     done = inside("send", "bot", "hi")
@@ -363,7 +363,7 @@ def test_who_must_trust_the_folder_first_is_asked_at_a_terminal(
             streams.setattr(sys, "stdin", io.StringIO(answer))
             streams.setattr(sys, "stderr", err)
             with contextlib.suppress(UntrustedError):
-                err.write(f"{sending.trusting(call, act)}")
+                err.write(f"{sending.with_folder_trust(call, act)}")
         return err.getvalue()
 
     assert (asked("y\n"), len(answers)) == ("", 3), "nobody is there"

@@ -10,9 +10,9 @@ import pytest
 
 from beam.api.adopt import Candidate, Finding
 from beam.api.doctor import Check
-from beam.api.gc import Collected, Removed
+from beam.api.gc import CollectResult, RemovedFile
 from beam.api.root import RootLine
-from beam.api.smoke import Smoked
+from beam.api.smoke import SmokeResult
 from beam.cli import setup
 from tests.support.inside import Inside, Told
 
@@ -163,15 +163,15 @@ def test_checks_are_a_table_and_those_that_failed_are_the_exit_code(
 
 
 SMOKED = [
-    Smoked(agent="claude", result="ok", version="2.1", face="exec", seconds=1.5, got="hi"),
-    Smoked(agent="codex", result="failed", status="failed", exit_code=3, reason="no key", got="hi"),
-    Smoked(agent="cn", result="failed"),
-    Smoked(agent="pi", result="missing", hint="npm install pi"),
+    SmokeResult(agent="claude", result="ok", version="2.1", face="exec", seconds=1.5, got="hi"),
+    SmokeResult(agent="codex", result="failed", status="failed", exit_code=3, reason="no key", got="hi"),
+    SmokeResult(agent="cn", result="failed"),
+    SmokeResult(agent="pi", result="missing", hint="npm install pi"),
 ]
 
 
 def test_a_smoke_test_has_a_row_a_cli_and_fails_with_those_that_failed(inside: Inside, told: Told) -> None:
-    def smoked(names: list[str]) -> Iterator[Smoked]:
+    def smoked(names: list[str]) -> Iterator[SmokeResult]:
         asked.append(names)
         yield from SMOKED if len(asked) < 3 else SMOKED[:1]
 
@@ -194,11 +194,11 @@ def test_a_smoke_test_has_a_row_a_cli_and_fails_with_those_that_failed(inside: I
 
 def test_what_is_collected_is_listed_with_what_remains(inside: Inside, told: Told) -> None:
     removed = (
-        Removed(path="agents/a/old", what="lane", bytes=100, age_s=90.0),
-        Removed(path="agents/b/old", what="log", bytes=23, age_s=60.0),
+        RemovedFile(path="agents/a/old", what="lane", bytes=100, age_s=90.0),
+        RemovedFile(path="agents/b/old", what="log", bytes=23, age_s=60.0),
     )
-    found = Collected(removed=removed, held=("busy",), bytes=7)
-    told.replace("gc", found, found, Collected(removed=(), held=(), bytes=7))
+    found = CollectResult(removed=removed, held=("busy",), bytes=7)
+    told.replace("gc", found, found, CollectResult(removed=(), held=(), bytes=7))
     first = inside("doctor", "--gc")
     assert first.out.splitlines() == [
         "WHAT\tBYTES\tAGE\tPATH",
@@ -225,7 +225,7 @@ def test_what_is_collected_is_listed_with_what_remains(inside: Inside, told: Tol
     [("0", 0), ("12", 12), ("1k", 1024), ("12K", 12 * 1024), ("1K", 1024), ("3m", 3 * 2**20), ("2G", 2 * 2**30)],
 )
 def test_a_size_has_a_unit_or_none(text: str, size: int) -> None:
-    assert setup._bytes(text) == size
+    assert setup._parse_size(text) == size
 
 
 # -- adopt and remove --------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tests.support.inside import Inside, Told
 
 @pytest.mark.parametrize(("word", "read"), [(None, "unset"), ("structured", "structured")])
 def test_what_may_end_a_turn_is_one_word(word: str | None, read: str) -> None:
-    found = prompt.require(word)
+    found = prompt.parse_require(word)
     assert (found if isinstance(found, str) else "unset") == read
 
 
@@ -35,19 +35,19 @@ def test_a_text_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     import io
 
     monkeypatch.setattr(prompt, "_MOST_BYTES", 4)
-    assert prompt.bounded(io.BytesIO(b"1234"), "x") == b"1234"
+    assert prompt.read_bounded(io.BytesIO(b"1234"), "x") == b"1234"
     with pytest.raises(LimitError) as raised:
-        prompt.bounded(io.BytesIO(b"12345"), "x")
+        prompt.read_bounded(io.BytesIO(b"12345"), "x")
     hint = "write the text to a file and name the file in the prompt"
     assert str(raised.value) == f"x holds more than 4 bytes ({hint})"
 
 
 def test_a_closed_stdin_is_empty_and_a_folder_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    assert prompt._stdin() == b""
+    assert prompt._read_stdin() == b""
     (tmp_path / "x").mkdir()
     with pytest.raises(UsageError) as raised:
-        prompt._file("x", Context(directory=str(tmp_path)))
+        prompt._read_file("x", Context(directory=str(tmp_path)))
     assert raised.value.message == "can't read x: Is a directory"
 
 
@@ -111,15 +111,15 @@ def test_a_search_is_told_its_options_and_what_could_not_be_searched(inside: Ins
 
 
 def test_a_prompt_in_a_commands_place_and_a_command_of_another_tool_are_told_beams_own() -> None:
-    assert habits.command_instead("beam", ["fix it", "x"]) == "type: beam send AGENT 'fix it'"
-    assert habits.command_instead("beam agent", ["fix it"]) is None
-    assert habits.command_instead("beam", ["nonsense"]) is None
-    for path, table in habits.COMMANDS.items():
+    assert habits.suggest_command("beam", ["fix it", "x"]) == "type: beam send AGENT 'fix it'"
+    assert habits.suggest_command("beam agent", ["fix it"]) is None
+    assert habits.suggest_command("beam", ["nonsense"]) is None
+    for path, table in habits.COMMAND_HINTS.items():
         for word, instead in table.items():
-            said = habits.command_instead(path, [word, "a b"])
+            said = habits.suggest_command(path, [word, "a b"])
             if instead.startswith("beam "):
                 assert said == f"type: {instead.replace('{rest}', repr('a b'))}"
-                bare = habits.command_instead(path, [word])
+                bare = habits.suggest_command(path, [word])
                 rest = "AGENT TEXT" if "send" in instead else ""
                 assert bare == f"type: {instead.replace('{rest}', rest)}".rstrip()
             else:
@@ -127,12 +127,12 @@ def test_a_prompt_in_a_commands_place_and_a_command_of_another_tool_are_told_bea
 
 
 def test_an_option_of_another_tool_is_told_where_it_is_known() -> None:
-    for name, instead in habits.OPTIONS.items():
-        assert habits.option_instead("beam send", name) == habits.option_instead("beam", f"{name}=x") == instead
-        assert habits.option_instead("beam log", name) is None
-    assert habits.option_instead("beam agent set", "--set=x") == "type: beam agent set AGENT KEY=VALUE"
-    assert habits.option_instead("beam agent set", "--model") is None
-    assert habits.option_instead("beam send", "--nonsense") is None
+    for name, instead in habits.OPTION_HINTS.items():
+        assert habits.suggest_option("beam send", name) == habits.suggest_option("beam", f"{name}=x") == instead
+        assert habits.suggest_option("beam log", name) is None
+    assert habits.suggest_option("beam agent set", "--set=x") == "type: beam agent set AGENT KEY=VALUE"
+    assert habits.suggest_option("beam agent set", "--model") is None
+    assert habits.suggest_option("beam send", "--nonsense") is None
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_an_option_of_another_tool_is_told_where_it_is_known() -> None:
     ],
 )
 def test_a_prompt_behind_run_is_told_to_be_sent(given: dict[str, object], instead: str | None) -> None:
-    assert habits.extra_instead("beam run", given, "a b") == instead
-    assert habits.extra_instead("beam log", given, "a b") is None
+    assert habits.suggest_for_extra_words("beam run", given, "a b") == instead
+    assert habits.suggest_for_extra_words("beam log", given, "a b") is None
 
 
 # -- the fast parser ---------------------------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ def parsed(*words: str, interspersed: bool = True) -> Any:
     """The values, and what is left; nothing where it is no plain command line."""
     found = parameters.parameters_of(sample)
     assert found is not None
-    split = parameters.options(found, words, interspersed=interspersed)
-    return None if split is None else parameters.values(found, *split)
+    split = parameters.parse_options(found, words, interspersed=interspersed)
+    return None if split is None else parameters.parse_values(found, *split)
 
 
 NOTHING = {"rest": None, "count": None, "limit": None, "many": [], "new": False}
@@ -209,8 +209,11 @@ def test_a_plain_command_line_is_read_as_typer_would(words: tuple[str, ...], val
 def test_options_end_at_the_first_word_where_a_command_follows() -> None:
     found = parameters.parameters_of(sample)
     assert found is not None
-    assert parameters.options(found, ["--new", "a", "--new"], interspersed=False) == ({"new": [""]}, ["a", "--new"])
-    assert parameters.options(found, ["--new", "--", "a"], interspersed=False) is None
+    assert parameters.parse_options(found, ["--new", "a", "--new"], interspersed=False) == (
+        {"new": [""]},
+        ["a", "--new"],
+    )
+    assert parameters.parse_options(found, ["--new", "--", "a"], interspersed=False) is None
 
 
 def plain(call: Any, name: str = "x") -> None:
@@ -252,7 +255,7 @@ def test_what_was_declared_for_typer_alone_is_not_read() -> None:
     ],
 )
 def test_an_unfinished_line_has_words_too(line: str, words: list[str]) -> None:
-    assert completion._split(line) == words
+    assert completion._split_line(line) == words
 
 
 def test_what_fails_while_one_types_is_nothing() -> None:
@@ -262,7 +265,7 @@ def test_what_fails_while_one_types_is_nothing() -> None:
 
         return look
 
-    assert completion._quietly(lambda: iter("ab")) == ["a", "b"]
-    assert completion._quietly(fail(BeamError("x"))) == completion._quietly(fail(OSError())) == []
+    assert completion._try_lookup(lambda: iter("ab")) == ["a", "b"]
+    assert completion._try_lookup(fail(BeamError("x"))) == completion._try_lookup(fail(OSError())) == []
     with pytest.raises(ValueError, match="x"):
-        completion._quietly(fail(ValueError("x")))
+        completion._try_lookup(fail(ValueError("x")))

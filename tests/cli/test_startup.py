@@ -34,10 +34,10 @@ HEAVY = (
 )
 REPORT = """
 import sys
-from beam.cli.main import answer
+from beam.cli.main import run_and_flush
 sys.argv = ["beam", *sys.argv[1:]]
 try:
-    answer()
+    run_and_flush()
 finally:
     loaded = {name for name, module in sys.modules.items() if module is not None}
     import json

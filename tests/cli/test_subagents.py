@@ -6,11 +6,11 @@ import pytest
 from msgspec import Raw
 
 from beam import NotFoundError, UsageError, events
-from beam.cli.render.stream import Line
-from beam.cli.subagents import of_subagents
+from beam.cli.render.stream import EventLine
+from beam.cli.subagents import subagent_lines
 
 FOUND = [
-    Line(event)
+    EventLine(event)
     for event in (
         events.Text(text="I begin"),
         events.ToolCalled(call_id="toolu_a1", name="Agent", input=Raw(b'{"prompt":"look"}')),
@@ -31,7 +31,7 @@ FOUND = [
 
 def told(wanted: str) -> list[str]:
     """The texts, results and calls that are printed."""
-    found = [line.event for line in of_subagents("boss", FOUND, wanted)]
+    found = [line.event for line in subagent_lines("boss", FOUND, wanted)]
     return [
         getattr(event, "text", "") or getattr(event, "output", "") or str(getattr(event, "call_id", ""))
         for event in found
@@ -56,4 +56,4 @@ def test_an_id_of_none_or_several_is_an_error_that_names_those_there_are() -> No
         told("toolu_e5")
     assert "toolu_a1, toolu_b2, toolu_d4" in (error.value.hint or "")
     with pytest.raises(NotFoundError, match="no subagent of boss"):
-        of_subagents("boss", FOUND[:1], "all")
+        subagent_lines("boss", FOUND[:1], "all")

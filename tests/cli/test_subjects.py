@@ -64,14 +64,14 @@ def test_an_error_names_what_it_is_about(inside: Inside, words: tuple[str, ...],
 
 @pytest.mark.slow
 def test_what_stands_on_stdout_is_there_before_what_is_reported_of_it(inside: Inside, told: Told) -> None:
-    from beam.api.rewind import Rewound
+    from beam.api.rewind import RewindResult
 
     inside.sent()
     listed = inside("agent", "list", "--all")
     assert listed.both.startswith("AGENT\t")
     told.replace("agents", [], [])
     assert inside("agent", "list").both.startswith("AGENT\t")
-    found = Rewound(agent="bot", session_id="s", to=1, turns=(), conversation=True, files=("a.py",))
+    found = RewindResult(agent="bot", session_id="s", to=1, turns=(), conversation=True, files=("a.py",))
     told.replace("rewind_agent", found)
     assert inside("agent", "rewind", "bot").both.startswith("a.py\nbeam: ")
     shown = inside("-v", "status")

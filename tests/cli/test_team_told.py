@@ -197,13 +197,13 @@ def test_a_team_and_its_parts_are_shown_as_tables_or_as_json(
     row = Row(name="x")
     here.answers = {"teams": [row], "tasks": [row], "mail": [row], "show": row}
     drawn: list[Any] = []
-    for name in ("teams", "tasks", "mail", "print_team"):
+    for name in ("print_teams", "print_tasks", "print_mail", "print_team"):
         monkeypatch.setattr(render, name, lambda *given, name=name, **more: drawn.append((name, *given, more)))
     for words in (("list",), ("tasks", "t"), ("mail", "t", "--thread"), ("show", "t")):
         assert inside("team", *words).out == ""
         assert inside("team", *words, "--json").json == {"name": "x"}
     assert drawn == [
-        *(("teams", [row], {}), ("tasks", [row], {}), ("mail", [row], {"by_thread": True})),
+        *(("print_teams", [row], {}), ("print_tasks", [row], {}), ("print_mail", [row], {"by_thread": True})),
         ("print_team", row, {}),
     ]
 

@@ -63,7 +63,7 @@ def test_what_can_not_be_waited_for_is_refused(inside: Inside, words: tuple[str,
 def stopped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The signals by which the process would have ended."""
     found: list[int] = []
-    monkeypatch.setattr(errors, "die_of", lambda number: found.append(number) or 128 + number)
+    monkeypatch.setattr(errors, "die_by_signal", lambda number: found.append(number) or 128 + number)
     monkeypatch.setattr(Beam, "progress", lambda *_: None)
     return found
 
@@ -195,7 +195,7 @@ def test_an_estimate_is_said_to_be_one(inside: Inside, told: Told, monkeypatch: 
     drawn: list[Any] = []
     monkeypatch.setattr(see, "is_terminal", lambda _: True)
     monkeypatch.setattr(Beam, "activity", lambda _, names: {"days": names})
-    monkeypatch.setattr(render_status, "usage", lambda used, *, activity: drawn.append(activity))
+    monkeypatch.setattr(render_status, "print_usage", lambda used, *, activity: drawn.append(activity))
     inside("status", "--usage", "a")
     assert drawn == [{"days": ["a"]}]
     assert [words for words, _ in told.calls] == [(["a"],), ([],), ([],), (["a"],)]
@@ -216,7 +216,7 @@ def test_the_agents_of_all_roots_are_shown_with_the_sessions_of_others(
     told.replace("status_all", roots, roots, [], [], roots)
     told.replace("foreign", [Living("codex")], [Living("codex")], [], [Living("codex")], [])
     drawn: list[Any] = []
-    monkeypatch.setattr(foreign, "table", drawn.append)
+    monkeypatch.setattr(foreign, "print_table", drawn.append)
     shown = inside("status", "--all")
     assert [line.split("\t")[0] for line in shown.out.splitlines()] == ["AGENT", "a", "AGENT", "b", "c"]
     assert shown.err == "beam: the agents of /p\nbeam: the agents of /q\n" and drawn == [[Living("codex")]]
@@ -271,7 +271,7 @@ def test_who_is_stuck_is_printed(inside: Inside, monkeypatch: pytest.MonkeyPatch
 
     drawn: list[Any] = []
     monkeypatch.setattr(beam, "TeamsHere", Here, raising=False)
-    monkeypatch.setattr(render, "waits", drawn.append)
+    monkeypatch.setattr(render, "print_waits", drawn.append)
     assert (inside("watch", "--stuck", "5m").code, drawn) == (0, [[wait]])
     as_json = inside("watch", "--stuck", "5m", "--team", "t", "--claude-home", "/h", "--json")
     assert (as_json.json["who"], len(drawn)) == ("bob", 1)
@@ -448,7 +448,7 @@ def test_a_report_is_a_table_or_json_and_of_nothing_a_note(
 ) -> None:
     lines = [ReportLine(agent="a", model=None), ReportLine(agent=None, model=None)]
     drawn: list[Any] = []
-    monkeypatch.setattr(render_report, "table", drawn.append)
+    monkeypatch.setattr(render_report, "print_table", drawn.append)
     told.replace("report", lines, lines, lines[1:], lines[1:])
     assert (inside("report").out, drawn) == ("", [lines])
     assert [line["agent"] for line in inside("report", "a", "b", "--json").lines] == ["a", None]

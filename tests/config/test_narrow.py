@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import ConfigError, NotFoundError, UsageError
-from beam.config.narrow import at_most
+from beam.config.narrow import limit_to_agent
 from beam.config.resolve import Config, load
 from beam.model.message import NAME, base_of, check_name
 from beam.model.settings import AgentSettings
@@ -76,13 +76,13 @@ def test_an_agent_json_of_a_session_can_name_no_program_either(loaded: Load) -> 
     ],
 )
 def test_a_session_has_no_more_access_than_its_agent(agent: str | None, own: str, access: str) -> None:
-    kept = at_most(AgentSettings(access=own), AgentSettings(access=agent))  # type: ignore[arg-type]
+    kept = limit_to_agent(AgentSettings(access=own), AgentSettings(access=agent))  # type: ignore[arg-type]
     assert kept.access == access
 
 
 def test_a_session_has_no_higher_bound_than_its_agent() -> None:
     agent = AgentSettings(budget_usd=1.0, max_turns=3)
-    kept = at_most(AgentSettings(budget_usd=5.0, max_turns=2, retries=4), agent)
+    kept = limit_to_agent(AgentSettings(budget_usd=5.0, max_turns=2, retries=4), agent)
     assert (kept.budget_usd, kept.max_turns, kept.retries) == (1.0, 2, 4)
 
 

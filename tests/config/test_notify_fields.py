@@ -9,7 +9,7 @@ import pytest
 from beam.base.errors import ConfigError
 from beam.config.file import parse
 from beam.config.notify import url_problem
-from beam.model.notification import FromPlace, NotifyTarget
+from beam.model.notification import NotifyTarget, ValueReference
 
 HERE = Path("beam.yaml")
 
@@ -27,10 +27,10 @@ def test_a_command_and_a_webhook_are_read() -> None:
     )
     assert command == NotifyTarget(command=("notify-send", "beam"), on=("ask", "failed"), agents=("planner",))
     assert webhook == NotifyTarget(
-        webhook=FromPlace(env="HOOK"),
+        webhook=ValueReference(env="HOOK"),
         on=("idle",),
-        secret=FromPlace(file="~/secret"),
-        token=FromPlace(env="TOKEN"),
+        secret=ValueReference(file="~/secret"),
+        token=ValueReference(env="TOKEN"),
         body="slack",
         reply=True,
     )

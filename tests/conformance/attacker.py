@@ -220,7 +220,7 @@ def tried(subject: Subject, access: str) -> dict[str, dict[str, Result]]:
     """What came of every attempt with that access, by its name and tool. Raises RuntimeError where a turn failed."""
     model = subject.model
     assert isinstance(model, Model)
-    plan = model.attacker.plan = Plan(subject, access, subject.once("place", lambda: _made(subject)))
+    plan = model.attacker.plan = Plan(subject, access, subject.run_once("place", lambda: _made(subject)))
     for _ in range(_MOST_TURNS):
         left = len(plan.todo)
         done = subject.send(PROMPT, "--new", access=access)

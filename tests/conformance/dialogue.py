@@ -61,7 +61,7 @@ def _words(subject: Subject, *options: str) -> tuple[str, ...]:
     lives = [word for word in life if word in ("agent.started", "agent.exited")][-1:] == ["agent.started"]
     lives = lives and subject.state.get("broker", False)
     new = () if lives or "--new" in options else ("--new",)
-    return subject.words(*options, *new, access=_access(subject))
+    return subject.send_arguments(*options, *new, access=_access(subject))
 
 
 def _send(subject: Subject, text: str, *options: str) -> Any:
@@ -86,7 +86,7 @@ def _warm(subject: Subject) -> dict[str, Any]:
         _broker(subject)
         return _completed(subject, "remember plums")
 
-    found: dict[str, Any] = subject.once("warm", first)
+    found: dict[str, Any] = subject.run_once("warm", first)
     _broker(subject)
     return found
 
@@ -135,7 +135,7 @@ def _waits() -> tuple[str, Callable[[], list[int]]]:
     number = str(os.getpid() + 10_000_000)  # no other worker's
 
     def left() -> list[int]:
-        return [pid for pid in table.pids() if f"-s\0{number}\0".encode() in table.read(f"/proc/{pid}/cmdline")]
+        return [pid for pid in table.pids() if f"-s\0{number}\0".encode() in table.read_file(f"/proc/{pid}/cmdline")]
 
     return f"tail -f -s {number} /dev/null", left
 
@@ -166,7 +166,7 @@ def test_warm_turn(subject: Subject) -> str:
     before = _warm(subject)
     outcome = _completed(subject, "what did I say?")
     assert (outcome["session"], outcome["session_id"]) == ("resumed", before["session_id"]), outcome
-    assert "remember plums" in subject.sent()
+    assert "remember plums" in subject.last_request()
     assert subject.events("agent.started", outcome["turn"])[0]["since"] is not None
     assert subject.events("unknown") == []
     return "the same process took the second turn, and the model was sent the first one with it"
@@ -263,7 +263,7 @@ def _not_told(subject: Subject) -> str:
     running = _running(subject, "not-told", "sleep 3")
     done = subject.cli("send", subject.name, "--steer", "go left", timeout=WAIT)
     assert done.code == 10, done
-    assert subject.outcome(running)["status"] == "completed" and "go left" not in subject.sent()
+    assert subject.outcome(running)["status"] == "completed" and "go left" not in subject.last_request()
     return f"exit code 10, and the turn goes on: {done.err.splitlines()[0].removeprefix('beam: ')}"
 
 
@@ -273,7 +273,7 @@ def test_steer(subject: Subject) -> str:
     running = _running(subject, "told", "sleep 4")
     done = subject.cli("send", subject.name, "--steer", "go left", timeout=WAIT)
     assert done.code == 0 and "the agent has read it" in done.err, done
-    assert subject.outcome(running)["status"] == "completed" and "go left" in subject.sent()
+    assert subject.outcome(running)["status"] == "completed" and "go left" in subject.last_request()
     return "the running turn was given the text, and it was told as read when the model had it"
 
 
@@ -396,7 +396,7 @@ def test_warm_unknown_id(subject: Subject) -> str:
     _broker(subject, runs=False)
     before = _completed(subject, "remember cherries", "--new")
     asked = len(subject.model.requests)
-    words = subject.words(access=_access(subject))
+    words = subject.send_arguments(access=_access(subject))
     done = subject.at_home("elsewhere")(*words, stdin="who are you?", timeout=WAIT)
     outcome = done.json
     assert "cherries" not in str([request.body for request in subject.model.requests[asked:]])
@@ -411,7 +411,7 @@ def test_warm_unknown_id(subject: Subject) -> str:
 @case("login required")
 def test_login(subject: Subject) -> str:
     _broker(subject, runs=False)
-    words = subject.words("--new", access=_access(subject))
+    words = subject.send_arguments("--new", access=_access(subject))
     if subject.data.login:
         done = subject.logged_out()(*words, stdin="hello", timeout=WAIT)
     else:  # it works without a login; its model may want a key

@@ -147,7 +147,7 @@ class OnScreen(subject.Subject):
     def decided(self, prompt: str, answer: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """The ask of a turn with access `ask`, and the outcome after that answer (`approve` or `deny`). A dialog that
         changed since it was shown, because it was still being drawn, is asked about once more."""
-        process = self.cli.start(*self.words(access="ask"), "--", prompt)
+        process = self.cli.start(*self.send_arguments(access="ask"), "--", prompt)
         folder, tried, seen = self.cli.root / "agents", set[str](), list[dict[str, Any]]()
 
         def new() -> set[str]:

@@ -59,7 +59,7 @@ class Subject(shared.Subject):
     def data(self) -> Data:
         return CLIS[self.name]
 
-    def gone(self) -> None:
+    def check_processes_gone(self) -> None:
         """Nothing that has this place in its command or environment runs any more."""
         eventually(lambda: processes_with(str(self.cli.base)) == [], what=f"{self.name} left processes behind")
 

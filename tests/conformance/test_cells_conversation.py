@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam.agents import registry
 from beam.testing.conformance import conversation
-from beam.testing.conformance.conversation import completed, first
+from beam.testing.conformance.conversation import complete_turn, first_outcome
 from tests.conformance.cases import MAIN, case, refused, shared
 from tests.conformance.subject import Subject
 
@@ -21,19 +21,19 @@ test_access_switch = shared(__name__, conversation.access_switch)
 
 @case("model switch", "model", otherwise=refused("--model", "other"))
 def test_model(subject: Subject) -> str:
-    before = first(subject)
-    outcome = completed(subject, "and now?", "--model", subject.data.other_model)
+    before = first_outcome(subject)
+    outcome = complete_turn(subject, "and now?", "--model", subject.data.other_model)
     wanted = subject.data.other_model.rpartition("/")[2]
     models = [request.asked.model for request in subject.model.requests if request.asked is not None]
     assert wanted in models[-2:]
     if subject.can.resume:
         assert outcome["session_id"] == before["session_id"]
-        assert "remember plums" in subject.sent()
+        assert "remember plums" in subject.last_request()
     return f"the model `{wanted}` was asked" + (", in the same session" if subject.can.resume else "")
 
 
 def _no_fork(subject: Subject) -> str:
-    first(subject)
+    first_outcome(subject)
     done = subject.cli("agent", "fork", subject.name, "twin")
     if any(can.fork for can in registry.adapter(subject.name).card.faces.values()):  # by its protocol
         assert done.code == 0, done
@@ -48,17 +48,17 @@ def _no_fork(subject: Subject) -> str:
 
 @case("fork", "fork", otherwise=_no_fork)
 def test_fork(subject: Subject) -> str:
-    before = first(subject)
+    before = first_outcome(subject)
     done = subject.cli("agent", "fork", subject.name, "twin")
     assert done.code == 0, done
-    twin = completed(subject, "only the twin knows kumquats", agent="twin")
+    twin = complete_turn(subject, "only the twin knows kumquats", agent="twin")
     assert twin["session"] == "new"
     assert twin["session_id"] not in (None, before["session_id"])
-    assert "remember plums" in subject.sent()
-    after = completed(subject, "and you?")
+    assert "remember plums" in subject.last_request()
+    after = complete_turn(subject, "and you?")
     assert after["session_id"] == before["session_id"]
-    assert "remember plums" in subject.sent()
-    assert "kumquats" not in subject.sent()
+    assert "remember plums" in subject.last_request()
+    assert "kumquats" not in subject.last_request()
     return "the copy has the context and an id of its own; its parent goes on and knows nothing of it"
 
 
@@ -68,7 +68,7 @@ test_interrupt = shared(__name__, conversation.interrupt)
 @case("unknown resume id", "resume")
 def test_unknown_id(subject: Subject) -> str:
     """The CLI is asked for a session that it has not: in another HOME, where it was never used."""
-    before = first(subject)
+    before = first_outcome(subject)
     for path in subject.cli.project.glob(subject.data.session_files or "nothing"):
         path.unlink()
     asked = len(subject.model.requests)

@@ -27,7 +27,7 @@ def _schema(subject: Subject) -> str:
 def test_schema(subject: Subject) -> str:
     outcome = subject.send(subject.data.structured, "--new", "--schema", _schema(subject)).json
     assert (outcome["status"], outcome["structured"]) == ("completed", {"n": 3}), outcome
-    assert '"n"' in subject.sent()
+    assert '"n"' in subject.last_request()
     return "the model was sent the schema, and the outcome has `structured`"
 
 
@@ -41,7 +41,7 @@ def _image(subject: Subject) -> str:
 def test_image(subject: Subject) -> str:
     outcome = subject.send("what is in it?", "--new", "--attach", _image(subject)).json
     assert outcome["status"] == "completed", outcome
-    assert PIXEL[:24] in subject.sent()
+    assert PIXEL[:24] in subject.last_request()
     return "the model was sent the picture with the prompt"
 
 

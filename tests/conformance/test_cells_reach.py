@@ -29,7 +29,7 @@ def subject(
 
 def _out_of_reach(subject: Subject, name: str, access: str, group: str) -> str:
     """The evidence that no attempt of the group came to anything. The first group tells what the agent may do, too."""
-    found = subject.once(f"tried at {access}", lambda: attacker.tried(subject, access))
+    found = subject.run_once(f"tried at {access}", lambda: attacker.tried(subject, access))
     told = {"work", "files"} if group == "files" else {group}
     subject.attempts[name] = {each.name: found[each.name] for each in ATTEMPTS if each.group in told}
     if (found["write_project"]["file"] == "written") != (access == EDIT):

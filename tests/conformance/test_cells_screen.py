@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from beam.testing.conformance.conversation import completed
+from beam.testing.conformance.conversation import complete_turn
 from tests.conformance.screens import FIFTY, WHOLE, OnScreen, on_screen, rows_of
 
 FIRST, SECOND, THIRD = f"MIRROR\n{FIFTY}", "PAUSE here", "PLAIN here"
 
 
 def first(subject: OnScreen) -> dict[str, Any]:
-    outcome: dict[str, Any] = subject.once("first", lambda: completed(subject, FIRST))
+    outcome: dict[str, Any] = subject.run_once("first", lambda: complete_turn(subject, FIRST))
     return outcome
 
 
@@ -19,13 +19,13 @@ def second(subject: OnScreen) -> dict[str, Any]:
     """The outcome of the next turn, in a process that a broker then keeps."""
     first(subject)
     subject.keep()
-    outcome: dict[str, Any] = subject.once("second", lambda: completed(subject, SECOND))
+    outcome: dict[str, Any] = subject.run_once("second", lambda: complete_turn(subject, SECOND))
     return outcome
 
 
 def third(subject: OnScreen) -> dict[str, Any]:
     second(subject)
-    outcome: dict[str, Any] = subject.once("third", lambda: completed(subject, THIRD))
+    outcome: dict[str, Any] = subject.run_once("third", lambda: complete_turn(subject, THIRD))
     return outcome
 
 
@@ -42,7 +42,7 @@ def test_screen_answer(subject: OnScreen) -> str:
     assert (outcome["via"], outcome["session"], outcome["reason"]) == ("terminal", "new", None)
     assert subject.asked(FIRST), "fifty lines did not arrive verbatim"
     assert subject.events("unknown") == []
-    subject.gone()
+    subject.check_processes_gone()
     if subject.screen.is_verbatim:
         assert (outcome["reply"], "lossy" in outcome) == (subject.screen.lookalike, False)
         return f"the reply is the model's, verbatim, by {outcome['evidence']}; no process is left"
@@ -89,7 +89,7 @@ def test_screen_tokens(subject: OnScreen) -> str:
 def test_screen_model(subject: OnScreen) -> str:
     first(subject)
     other = subject.data.other_model
-    outcome = completed(subject, "PLAIN with another", "--model", other)
+    outcome = complete_turn(subject, "PLAIN with another", "--model", other)
     assert outcome["reply"] == "plain words"
     wanted = other.rpartition("/")[2]
     asked = [request.asked for request in subject.model.requests if request.asked is not None]
@@ -129,5 +129,5 @@ def test_screen_login(subject: OnScreen) -> str:
     done = subject.send("hello", "--new", cli=subject.nobody())
     assert (done.code, done.json["status"], done.json["class"], done.json["reply"]) == (1, "failed", "auth", None), done
     assert len(subject.model.requests) == asked
-    subject.gone()
+    subject.check_processes_gone()
     return f"failed (auth): {done.json['reason']}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from beam.testing.conformance.conversation import completed
+from beam.testing.conformance.conversation import complete_turn
 from beam.testing.conformance.subject import GO_ON
 from tests.conformance.cases import refused
 from tests.conformance.screens import ROW, OnScreen, on_screen
@@ -66,18 +66,18 @@ def test_screen_deny(subject: OnScreen) -> str:
 @on_screen("interrupt in a text", "interrupt")
 def test_screen_interrupt(subject: OnScreen) -> str:
     subject.keep()
-    before = completed(subject, "PLAIN before", "--new")
+    before = complete_turn(subject, "PLAIN before", "--new")
     process = subject.start("STAND here")
     eventually(lambda: ROW in subject.shown(), 120, "its screen does not show the beginning of the answer")
     done = subject.cli("interrupt", subject.name)
     assert done.code == 0, done
     outcome = subject.outcome(process)
     assert (process.returncode, outcome["status"], outcome["reply"]) == (9, "cancelled", None), outcome
-    after = completed(subject, GO_ON)
+    after = complete_turn(subject, GO_ON)
     assert (after["session"], after["session_id"]) == ("resumed", before["session_id"])
     assert any("PLAIN before" in body for body in subject.asked(GO_ON))  # one may be a request for a title
     subject.leave()
-    subject.gone()
+    subject.check_processes_gone()
     return "cancelled (exit code 9) with the beginning of the answer on the screen; the session goes on"
 
 
@@ -93,7 +93,7 @@ def test_screen_interrupt_command(subject: OnScreen) -> str:
     assert done.code == 0, done
     outcome = subject.outcome(process)
     assert (process.returncode, outcome["status"], outcome["reply"]) == (9, "cancelled", None), outcome
-    subject.gone()
+    subject.check_processes_gone()
     return "cancelled (exit code 9); no process is left, neither the CLI nor what its command started"
 
 
@@ -104,5 +104,5 @@ def test_screen_killed(subject: OnScreen) -> str:
     os.kill(subject.events("agent.started")[-1]["pid"], 9)
     outcome = subject.outcome(process)
     assert (outcome["status"], outcome["class"], outcome["reply"]) == ("failed", "crashed", None), outcome
-    subject.gone()
+    subject.check_processes_gone()
     return f"failed (crashed): {outcome['reason']}; no process is left"

@@ -20,11 +20,11 @@ def test_tool_call(subject: Subject) -> str:
     note = subject.cli.project / "note.txt"
     note.write_text("the text of the note\n")
     assert subject.data.look
-    turn = outcome(subject, subject.data.look.prompt(path=str(note)), subject.least)
+    turn = outcome(subject, subject.data.look.prompt(path=str(note)), subject.least_access)
     assert turn["status"] == "completed", turn
     (called,), (returned,) = subject.events("tool.called", turn["turn"]), subject.events("tool.returned", turn["turn"])
     assert (called["call_id"], returned["is_error"]) == (returned["call_id"], False)
-    assert "the text of the note" in subject.sent()
+    assert "the text of the note" in subject.last_request()
     assert subject.events("unknown", turn["turn"]) == []
     gave = "what it gave" if "the text of the note" in returned["output"] else "nothing: the CLI tells only the model"
     return f"`tool.called` {called['name']}, and `tool.returned` with {gave}"
@@ -43,9 +43,9 @@ def _denials_untold(subject: Subject) -> str:
     """What a CLI does not tell is null; what it tells all the same counts as with every other."""
     if "read" not in subject.can.access:
         return refused(access="read")(subject)
-    quiet = subject.once("quiet", lambda: outcome(subject, "hello", "read"))
+    quiet = subject.run_once("quiet", lambda: outcome(subject, "hello", "read"))
     assert (quiet["status"], quiet["exit_code"], quiet["denials"]) == ("completed", 0, None)
-    turn = subject.once("looked", lambda: _looked(subject))
+    turn = subject.run_once("looked", lambda: _looked(subject))
     if turn["denials"] is None:
         assert (turn["status"], turn["exit_code"]) == ("completed", 0)
         return "the outcome's denials are null"
@@ -55,7 +55,7 @@ def _denials_untold(subject: Subject) -> str:
 
 @case("denied tool", "denials+access:read", otherwise=_denials_untold)
 def test_denied_tool(subject: Subject) -> str:
-    turn = subject.once("looked", lambda: _looked(subject))
+    turn = subject.run_once("looked", lambda: _looked(subject))
     assert (turn["status"], turn["exit_code"]) == ("denied", 5), turn
     assert len(turn["denials"]) == (1 if subject.data.shell is None else 2), turn
     assert {denial["by"] for denial in turn["denials"]} == {"default"}
@@ -69,7 +69,7 @@ def test_denied_tool(subject: Subject) -> str:
 @case("access read", "access:read", otherwise=refused(access="read"))
 def test_access_read(subject: Subject) -> str:
     before = {path.name for path in subject.cli.project.iterdir()}
-    turn = subject.once("looked", lambda: _looked(subject))
+    turn = subject.run_once("looked", lambda: _looked(subject))
     assert turn["status"] in ("completed", "denied"), turn
     assert "by-reading" not in " ".join(path.name for path in subject.cli.project.rglob("*"))
     assert {path.name for path in subject.cli.project.iterdir() if "aider" not in path.name} <= before
@@ -93,7 +93,7 @@ def test_access_edit(subject: Subject) -> str:
 
 def _lines_untold(subject: Subject) -> str:
     """What a CLI does not tell is null in each outcome, so also in that of a turn that changed nothing."""
-    quiet = subject.once("quiet", lambda: outcome(subject, "hello", str(subject.least)))
+    quiet = subject.run_once("quiet", lambda: outcome(subject, "hello", str(subject.least_access)))
     assert (quiet["lines_added"], quiet["lines_removed"]) == (None, None)
     return "the outcome's changed lines are null"
 

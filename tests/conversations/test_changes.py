@@ -166,7 +166,7 @@ def test_what_a_killed_run_left_of_its_snapshots_goes_with_the_next_one_and_that
     for name, pid in (("dead", 2**22 + 1), ("alive", os.getpid())):
         (store / f".run-{name}.tmp" / "objects").mkdir(parents=True)
         owner = structs.replace(tree.this_process(), pid=pid)
-        (store / f".run-{name}.tmp" / "owner").write_text(owned.text_of(owner))
+        (store / f".run-{name}.tmp" / "owner").write_text(owned.owner_text(owner))
     (store / ".run-nobodys.tmp").mkdir()
     changes.snapshot()
     changes.close()

@@ -23,7 +23,7 @@ _UNTIL = {"phrase": None, "check": (), "turns": 20, "cost_usd": None, "tokens": 
 _SPENT = {"turns": 0, "cost_usd": 0.0, "tokens": 0, "unpriced": 0}
 _STEP: dict[str, object] = {"at": (), "expect": (), "allow": frozenset()}
 _GIVEN: dict[str, Any] = {
-    "Line": {"is_of_person": False},
+    "ChatLine": {"is_of_person": False},
     "CommandEnd": {"why": "", "is_stopped": False},
     "Comparison": {"v": 1, "best": None, "scores": (), "reason": "", "message_id": "", "exit_code": 0},
     "Changes": {"paths": (), "added": 0, "removed": 0, "known": False},
@@ -102,7 +102,7 @@ _GIVEN: dict[str, Any] = {
     "TurnOptions": _OPTIONS,
     "Until": _UNTIL,
     "Worktree": {"keep": False, "start": "HEAD", "branch": ""},
-    "Many": {"alone": True, "most": 10000},
+    "OneOrMore": {"alone": True, "most": 10000},
     "Number": {"least": 0, "most": 1000000000000, "whole": False},
     "Table": {"required": (), "one_of": (), "needs": {}, "description": ""},
     "Text": {"pattern": "", "rule": ""},

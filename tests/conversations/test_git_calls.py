@@ -88,10 +88,10 @@ def test_a_commit_is_there_where_git_knows_it_and_an_option_is_none(made: list[R
     it = trees(tmp_path)
     (git,) = made
     git.answers = {"rev-parse": True}
-    assert (it.has("main"), it.has("-x")) == (True, False)
+    assert (it.has_commit("main"), it.has_commit("-x")) == (True, False)
     assert git.asked == [("rev-parse", "--verify", "-q", "main^{commit}")]
     git.answers = {}
-    assert not it.has("none")
+    assert not it.has_commit("none")
 
 
 @pytest.mark.parametrize(("inside", "folder"), [("", "w"), ("sub/dir/", "w/sub/dir")])
@@ -102,7 +102,7 @@ def test_a_work_tree_is_locked_from_the_start_and_works_in_the_same_folder(
     made[0].answers = {"rev-parse": inside}
     path = tmp_path / "trees" / "w"
     found = it.add(path, "b", "HEAD~1")
-    reason = owned.text_of(tree.this_process())
+    reason = owned.owner_text(tree.this_process())
     assert made[0].asked == [
         ("worktree", "add", "-q", "--lock", "--reason", reason, "-b", "b", str(path), "HEAD~1"),
         ("rev-parse", "--show-prefix"),
@@ -114,9 +114,9 @@ def test_a_work_tree_is_locked_from_the_start_and_works_in_the_same_folder(
 def test_an_older_git_locks_the_work_tree_afterwards(made: list[Repository], tmp_path: Path) -> None:
     it = trees(tmp_path)
     path = tmp_path / "w"
-    reason = owned.text_of(tree.this_process())
+    reason = owned.owner_text(tree.this_process())
     old = calls.GitError("unknown option")
-    old.code = calls.USAGE
+    old.code = calls.USAGE_EXIT_CODE
     made[0].answers = {"worktree add -q --lock": old}
     it.add(path, "b", "HEAD")
     assert made[0].asked[1:3] == [
@@ -242,8 +242,8 @@ def test_what_killed_runs_left_is_removed_and_their_branches_named(
     git = made[0]
     path = linked(tmp_path, it, git)
     me = tree.this_process()
-    dead = owned.text_of(msgspec.structs.replace(me, pid=2**22 + 1, start_ticks=1))
-    alive = owned.text_of(me)
+    dead = owned.owner_text(msgspec.structs.replace(me, pid=2**22 + 1, start_ticks=1))
+    alive = owned.owner_text(me)
     entries = [
         f"worktree {tmp_path / 'project'}\nbranch refs/heads/main",
         f"worktree {path}\nbranch refs/heads/beam/s-1\nlocked {dead}",
@@ -276,11 +276,11 @@ def folder_changes(tmp_path: Path, environ: dict[str, str] | None = None) -> tup
 def test_a_folder_is_there_where_it_has_a_commit(tmp_path: Path) -> None:
     found, git = folder_changes(tmp_path)
     git.answers = {"rev-parse --verify -q HEAD^{commit}": True}
-    assert found.is_there()
+    assert found.is_in_repository()
     git.answers = {}
-    assert not found.is_there()
+    assert not found.is_in_repository()
     git.answers = {"rev-parse": UsageError("no repository")}
-    assert not found.is_there()
+    assert not found.is_in_repository()
 
 
 def test_a_patch_is_applied_from_stdin_and_what_went_wrong_is_reported(tmp_path: Path) -> None:
@@ -309,9 +309,9 @@ def test_what_git_ignores_is_what_the_person_and_the_repository_say(tmp_path: Pa
     git.answers = {"config": str(own["config"]) if where == "config" else UsageError("not set")}
     repository = tmp_path / "repository"
     (repository / "info").mkdir(parents=True)
-    assert found._ignored(repository) == b"*.own\n"
+    assert found._ignore_rules(repository) == b"*.own\n"
     (repository / "info/exclude").write_text("*.theirs")
-    assert found._ignored(repository) == b"*.own\n*.theirs\n"
+    assert found._ignore_rules(repository) == b"*.own\n*.theirs\n"
     assert git.asked[0] == ("config", "--type=path", "--get", "core.excludesFile")
 
 
@@ -332,16 +332,16 @@ class Snapshots:
     def __init__(self, directory: Path, place: Any, environ: Any, **more: Any) -> None:
         self.directory, self.more, self.made = directory, more, list[bytes]()
 
-    def make(self, ignored: bytes) -> None:
+    def make_directory(self, ignored: bytes) -> None:
         self.made.append(ignored)
 
-    def begin(self, index: Path) -> Any:
+    def copy_index(self, index: Path) -> Any:
         yield ("begin", index.name)
 
-    def tree(self, index: Path, left_out: list[str]) -> Any:
+    def write_tree(self, index: Path, left_out: list[str]) -> Any:
         return (yield ("tree", index.name, *left_out))
 
-    def changed(self, before: str, after: str, *more: str) -> Any:
+    def changed_files(self, before: str, after: str, *more: str) -> Any:
         yield ("changed", before, after, *more)
         return [
             SimpleNamespace(path="a.py", added=3, removed=1),
@@ -361,7 +361,7 @@ def test_snapshots_have_a_folder_of_their_own_that_goes_with_them(
     found.leave_out([git.folder / "out"])
     store = tmp_path / "store"
     (store / ".run-old.tmp").mkdir(parents=True)
-    monkeypatch.setattr(owned, "is_alive", lambda path: False if path.name == ".run-old.tmp" else None)
+    monkeypatch.setattr(owned, "is_owner_alive", lambda path: False if path.name == ".run-old.tmp" else None)
     secret = "sk-ant-api03-" + "A1b2C3d4" * 6
     git.answers = {"tree": "tree-1", "patch": f"+{secret}\n\n".encode()}
     assert (found.snapshot(), found.snapshot()) == ("tree-1", "tree-1")

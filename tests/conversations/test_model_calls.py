@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET, UnsetType
 
 from beam.base.errors import NotFoundError
-from beam.conversations.model_calls import ModelFolders, RunModelCalls, check_replay, counted
+from beam.conversations.model_calls import ModelFolders, RunModelCalls, check_replay, sum_counts
 from beam.conversations.result import TurnResult
 from beam.model.message import ModelCalls
 from beam.model.outcome import ModelCallCounts, Outcome, Status
@@ -62,6 +62,6 @@ def test_the_counts_of_all_turns_are_added(tmp_path: Path) -> None:
         calls = ModelCallCounts(**counts) if counts else UNSET
         return TurnResult(agent="a", outcome=outcome(calls))
 
-    got = counted([turn(calls=3, exact=2, minor=1), turn(), turn(calls=2, exact=1, filled=1)], RunModelCalls())
+    got = sum_counts([turn(calls=3, exact=2, minor=1), turn(), turn(calls=2, exact=1, filled=1)], RunModelCalls())
     assert got == ModelCallCounts(calls=5, exact=3, minor=1, filled=1)
     assert got.told == "5 model calls: 3 exact, 1 minor, 0 major, 0 unmatched, 0 live, 1 filled"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam.agents import registry
-from beam.conversations.held import tells_as_much
+from beam.conversations.held import dialogue_reports_as_much
 from tests.conversations.test_read import read
 
 
@@ -29,4 +29,4 @@ def test_an_agent_that_speaks_in_several_steps_or_in_a_chat_comes_back(steps: st
     [("claude", True), ("codex", True), ("qwen", True), ("opencode", True), ("copilot", False), ("acp", False)],
 )
 def test_a_protocol_that_tells_less_than_the_headless_mode_is_not_chosen_in_a_run(name: str, is_so: bool) -> None:
-    assert tells_as_much(registry.adapter(name)) == is_so
+    assert dialogue_reports_as_much(registry.adapter(name)) == is_so

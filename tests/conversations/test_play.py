@@ -197,7 +197,9 @@ def test_a_budget_that_is_used_up_ends_the_run_and_skips_the_rest(
 ) -> None:
     told: list[tuple[str, str, str]] = []
     monkeypatch.setattr(
-        notifying, "budget", lambda context, key, *, agent, text: told.append((key.rpartition("-")[2], agent, text))
+        notifying,
+        "notify_budget",
+        lambda context, key, *, agent, text: told.append((key.rpartition("-")[2], agent, text)),
     )
     played = Played(root, tmp_path, STEPS, limits=Spending(cost_usd=0.5), head="limits: {cost_usd: 9, tokens: 1000}\n")
     result = played.result
@@ -231,7 +233,7 @@ def test_a_budget_that_is_nearly_used_up_is_reported_once(
     root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(notifying, "budget", lambda context, key, *, agent, text: told.append(text))
+    monkeypatch.setattr(notifying, "notify_budget", lambda context, key, *, agent, text: told.append(text))
     played = Played(root, tmp_path, STEPS, head="limits: {tokens: 240}\n")
     text = "the run has used 200 of 240 tokens"
     assert [each.text for each in played.told if isinstance(each, Warned)] == [text]
@@ -439,7 +441,7 @@ def test_an_agent_in_a_folder_without_trust_and_one_whose_queue_is_paused_are_re
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The agents for which a worker would have been started; none is."""
     started: list[str] = []
-    monkeypatch.setattr(launch, "start", lambda context, paths: started.append(paths.agent))
+    monkeypatch.setattr(launch, "start_worker", lambda context, paths: started.append(paths.agent))
     return started
 
 
@@ -478,7 +480,7 @@ def test_a_message_that_waits_for_another_attempt_is_not_run_after_it_was_stoppe
 
     def seen(event: events.Event) -> None:
         if isinstance(event, events.TurnFinished):
-            stop.ask("cancelled", by="ann")
+            stop.request("cancelled", by="ann")
 
     async def said() -> Outcome:
         try:
@@ -505,7 +507,7 @@ def test_one_message_that_waited_for_its_turn_is_not_run_after_its_replay_was_st
     monkeypatch.setattr(alone, "StopAll", lambda: stop)
 
     async def interrupted() -> Outcome:
-        asyncio.get_running_loop().call_later(0.1, lambda: stop.ask("interrupted", by="ann"))
+        asyncio.get_running_loop().call_later(0.1, lambda: stop.request("interrupted", by="ann"))
         return await deliver_here(context, root.place("worker"), root.message("worker", "x"), lambda event: None)
 
     outcome = asyncio.run(interrupted())
@@ -566,11 +568,11 @@ def test_the_process_of_an_agent_is_kept_between_its_turns_where_its_protocol_te
     root: Root, agent: str, via: str | None, is_returning: bool, keeps: bool
 ) -> None:
     one = HeldAgents(root.context, "s", multi_turn=frozenset({agent} if is_returning else ()))
-    assert one._keeps(f"{agent}@s", via) is keeps
+    assert one._keeps_process(f"{agent}@s", via) is keeps
 
 
 def test_nothing_is_kept_in_a_replay(root: Root, tmp_path: Path) -> None:
-    assert agents(root, tmp_path)._keeps("claude@s", "dialogue") is False
+    assert agents(root, tmp_path)._keeps_process("claude@s", "dialogue") is False
 
 
 def test_one_message_is_delivered_in_this_process(root: Root, tmp_path: Path) -> None:
@@ -594,7 +596,7 @@ def test_a_branch_that_is_there_is_refused_before_anything_runs(
         def remove_leftovers(self, folder: Path) -> list[str]:
             return ["beam/old"]
 
-        def has(self, commit: str) -> bool:
+        def has_commit(self, commit: str) -> bool:
             return commit == "refs/heads/mine-2"
 
     monkeypatch.setattr(repeat_worktree, "RunWorktrees", Trees)
@@ -695,7 +697,7 @@ def test_the_work_tree_of_a_run_is_ended_and_what_was_lost_fails_the_run(
         def leave_out(self, paths: Any) -> None:
             did.append(("leave out", list(paths)))
 
-        def is_there(self) -> bool:
+        def is_in_repository(self) -> bool:
             return True
 
         def snapshot(self) -> str:

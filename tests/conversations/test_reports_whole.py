@@ -28,7 +28,7 @@ from beam.conversations.result import (
     TurnResult,
     Verdict,
     WorktreeResult,
-    code_of,
+    run_exit_code,
     total,
 )
 from beam.conversations.scenario import Check
@@ -80,7 +80,7 @@ def run(*steps: StepResult, **more: Any) -> RunResult:
         "name": "s",
         "file": "s.yaml",
         "verdict": Verdict.PASSED if is_good else Verdict.FAILED,
-        "exit_code": code_of(steps),
+        "exit_code": run_exit_code(steps),
         "why": "" if is_good else "step two: a: failed (crashed): it fell",
         "steps": steps,
         "spent": total([each for step in steps for each in step.turns]),
@@ -215,7 +215,7 @@ def test_a_step_says_its_last_answer_each_agents_or_its_output() -> None:
     with pytest.raises(KeyError):
         result.step("none")
     without_code = structs.replace(FAILED, exit_code=0)
-    found = [code_of(steps) for steps in ((), (PASSED,), (PASSED, FAILED, CHECKED), (without_code,))]
+    found = [run_exit_code(steps) for steps in ((), (PASSED,), (PASSED, FAILED, CHECKED), (without_code,))]
     assert found == [0, 0, 1, 13]
     assert total([turn(), structs.replace(turn(), cost_usd=None, tokens=None)]) == Spent(
         turns=2, cost_usd=0.5, tokens=70, unpriced=1

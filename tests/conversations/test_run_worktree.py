@@ -14,7 +14,7 @@ from beam.conversations.repeat_worktree import RepeatWorktree
 from beam.conversations.run_worktree import RunWorktrees
 from beam.conversations.scenario import Worktree
 from beam.worktree import git
-from beam.worktree.calls import Call
+from beam.worktree.calls import GitCall
 
 pytestmark = pytest.mark.slow
 
@@ -47,14 +47,14 @@ def test_a_work_tree_is_its_runs_from_the_moment_when_it_is_made(
     class KilledError(Exception):
         pass
 
-    called = git.called_blocking
+    called = git.run_one_blocking
 
-    def then_killed(call: Call) -> bytes:
+    def then_killed(call: GitCall) -> bytes:
         called(call)
         raise KilledError
 
     with monkeypatch.context() as patch, pytest.raises(KilledError):
-        patch.setattr(git, "called_blocking", then_killed)
+        patch.setattr(git, "run_one_blocking", then_killed)
         worktrees.add(tmp_path / "made", "branch", "HEAD")
     listed = subprocess.run(["git", "worktree", "list", "--porcelain"], cwd=work_tree, check=True, capture_output=True)
     assert b"\nlocked beam run " in listed.stdout

@@ -83,7 +83,7 @@ class Tree:
         self.wrong = ""
         self.same = False
 
-    def is_there(self) -> bool:
+    def is_in_repository(self) -> bool:
         return self._is_there
 
     def snapshot(self) -> str:
@@ -803,7 +803,7 @@ def test_a_replay_makes_the_changes_of_each_step_again_or_says_that_they_do_not_
     (folder / "one.patch").write_bytes(b"a patch")
     steps = "- {send: a, id: one, prompt: x}\n- {send: a, id: two, prompt: x}\n"
     run = Run(place, steps, {"a": ["1", "2"]}, tree=tree, replay=Recordings(folder), restores=True)
-    assert run.runner.is_answered
+    assert run.runner.is_replay
     assert [short(result)[0] for result in run.all()] == ["passed", "passed"]
     assert tree.applied == [b"a patch"]
     tree.wrong = "it is another file"

@@ -16,7 +16,7 @@ import pytest
 
 from beam.agents.session_files import Session
 from beam.base.clock import parse_rfc3339
-from beam.foreign.watch import Foreign, ForeignEvent
+from beam.foreign.watch import ForeignEvent, ForeignWatcher
 from beam.model import events
 
 AT = "2026-11-24T10:00:00.000Z"
@@ -45,12 +45,12 @@ def transcripts(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def watching(tmp_path: Path) -> Iterator[Callable[..., Foreign]]:
-    opened: list[Foreign] = []
+def watching(tmp_path: Path) -> Iterator[Callable[..., ForeignWatcher]]:
+    opened: list[ForeignWatcher] = []
 
-    def start(**options: object) -> Foreign:
+    def start(**options: object) -> ForeignWatcher:
         only = options.pop("only", ["claude"])
-        opened.append(Foreign({"HOME": str(tmp_path)}, wake=threading.Event(), only=only, **options))  # type: ignore[arg-type]
+        opened.append(ForeignWatcher({"HOME": str(tmp_path)}, wake=threading.Event(), only=only, **options))  # type: ignore[arg-type]
         return opened[-1]
 
     yield start
@@ -58,7 +58,7 @@ def watching(tmp_path: Path) -> Iterator[Callable[..., Foreign]]:
         one.close()
 
 
-def told(foreign: Foreign, count: int) -> list[ForeignEvent]:
+def told(foreign: ForeignWatcher, count: int) -> list[ForeignEvent]:
     """The next events: so many, and none more."""
     found: list[ForeignEvent] = []
     deadline = time.monotonic() + WAIT_S
@@ -75,7 +75,7 @@ def texts(found: list[ForeignEvent]) -> list[str]:
 
 @pytest.mark.slow
 def test_what_was_there_is_not_reported_and_what_comes_is_once(
-    transcripts: Path, watching: Callable[..., Foreign]
+    transcripts: Path, watching: Callable[..., ForeignWatcher]
 ) -> None:
     path = transcripts / "one.jsonl"
     path.write_bytes(line("user", "old"))
@@ -93,19 +93,21 @@ def test_what_was_there_is_not_reported_and_what_comes_is_once(
     assert (idle.usage.input_tokens, idle.usage.output_tokens, idle.usage.calls) == (5, 2, 1)
 
 
-def test_since_tells_what_came_after_it(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+def test_since_tells_what_came_after_it(transcripts: Path, watching: Callable[..., ForeignWatcher]) -> None:
     before, after = "2026-11-24T09:00:00.000Z", "2026-11-24T11:00:00.000Z"
     (transcripts / "one.jsonl").write_bytes(line("user", "early", at=before) + line("user", "late", at=after))
     assert texts(told(watching(since_ns=parse_rfc3339(AT)), 1)) == ["late"]
 
 
-def test_an_event_in_the_millisecond_of_since_is_told(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+def test_an_event_in_the_millisecond_of_since_is_told(
+    transcripts: Path, watching: Callable[..., ForeignWatcher]
+) -> None:
     (transcripts / "one.jsonl").write_bytes(line("user", "in the same one", at=AT))
     foreign = watching(since_ns=parse_rfc3339(AT) + 400_000)
     assert texts(told(foreign, 1)) == ["in the same one"]
 
 
-def test_two_sessions_of_one_folder_are_told_apart(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+def test_two_sessions_of_one_folder_are_told_apart(transcripts: Path, watching: Callable[..., ForeignWatcher]) -> None:
     foreign = watching()
     for name in ("one", "two"):
         (transcripts / f"{name}.jsonl").write_bytes(line("user", f"to {name}"))
@@ -117,7 +119,7 @@ def test_two_sessions_of_one_folder_are_told_apart(transcripts: Path, watching: 
 
 
 @pytest.mark.slow
-def test_a_folder_that_appears_later_is_watched(tmp_path: Path, watching: Callable[..., Foreign]) -> None:
+def test_a_folder_that_appears_later_is_watched(tmp_path: Path, watching: Callable[..., ForeignWatcher]) -> None:
     foreign = watching()
     folder = tmp_path / ".claude" / "projects" / "-new"
     folder.mkdir(parents=True)
@@ -125,7 +127,7 @@ def test_a_folder_that_appears_later_is_watched(tmp_path: Path, watching: Callab
     assert texts(told(foreign, 1)) == ["hello"]
 
 
-def test_half_a_line_waits_for_its_end(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+def test_half_a_line_waits_for_its_end(transcripts: Path, watching: Callable[..., ForeignWatcher]) -> None:
     foreign = watching()
     whole = line("user", "halves")
     path = transcripts / "one.jsonl"
@@ -136,7 +138,9 @@ def test_half_a_line_waits_for_its_end(transcripts: Path, watching: Callable[...
     assert texts(told(foreign, 1)) == ["halves"]
 
 
-def test_a_file_that_is_written_anew_is_not_reported_again(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+def test_a_file_that_is_written_anew_is_not_reported_again(
+    transcripts: Path, watching: Callable[..., ForeignWatcher]
+) -> None:
     foreign = watching()
     path = transcripts / "one.jsonl"
     path.write_bytes(line("user", "first", key="a") + line("user", "second one", key="b"))
@@ -152,7 +156,7 @@ def test_a_file_that_is_written_anew_is_not_reported_again(transcripts: Path, wa
 
 @pytest.mark.slow
 def test_a_line_without_an_end_takes_no_more_than_its_limit(
-    transcripts: Path, watching: Callable[..., Foreign]
+    transcripts: Path, watching: Callable[..., ForeignWatcher]
 ) -> None:
     foreign = watching()
     path = transcripts / "one.jsonl"
@@ -166,7 +170,7 @@ def test_a_line_without_an_end_takes_no_more_than_its_limit(
 
 
 def test_links_pipes_and_folders_in_a_files_place_are_left_alone(
-    transcripts: Path, tmp_path: Path, watching: Callable[..., Foreign]
+    transcripts: Path, tmp_path: Path, watching: Callable[..., ForeignWatcher]
 ) -> None:
     foreign = watching()
     outside = tmp_path / "outside.jsonl"
@@ -180,7 +184,7 @@ def test_links_pipes_and_folders_in_a_files_place_are_left_alone(
 
 
 @pytest.mark.slow
-def test_hostile_names_are_only_names(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+def test_hostile_names_are_only_names(transcripts: Path, watching: Callable[..., ForeignWatcher]) -> None:
     foreign = watching()
     name = "\x1b]0;owned\x07$(touch x)`y`\n.jsonl"
     (transcripts / name).write_bytes(line("user", "x"))
@@ -189,7 +193,7 @@ def test_hostile_names_are_only_names(transcripts: Path, watching: Callable[...,
 
 
 @pytest.mark.slow
-def test_secrets_are_blanked(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+def test_secrets_are_blanked(transcripts: Path, watching: Callable[..., ForeignWatcher]) -> None:
     foreign = watching()
     secret = "sk-ant-api03-" + "a1B2" * 20
     (transcripts / "one.jsonl").write_bytes(line("user", f"use {secret} now"))
@@ -199,7 +203,7 @@ def test_secrets_are_blanked(transcripts: Path, watching: Callable[..., Foreign]
 
 
 @pytest.mark.slow
-def test_without_notifications_files_are_looked_at(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+def test_without_notifications_files_are_looked_at(transcripts: Path, watching: Callable[..., ForeignWatcher]) -> None:
     foreign = watching(poll_only=True)
     (transcripts / "one.jsonl").write_bytes(line("user", "polled"))
     assert texts(told(foreign, 1)) == ["polled"]
@@ -209,7 +213,7 @@ def test_without_notifications_files_are_looked_at(transcripts: Path, watching: 
 
 
 @pytest.mark.slow
-def test_a_document_tells_what_is_new_in_it(tmp_path: Path, watching: Callable[..., Foreign]) -> None:
+def test_a_document_tells_what_is_new_in_it(tmp_path: Path, watching: Callable[..., ForeignWatcher]) -> None:
     folder = tmp_path / ".continue" / "sessions"
     folder.mkdir(parents=True)
     path = folder / "00000000-0000-4000-8000-000000000000.json"
@@ -239,7 +243,7 @@ def database(path: Path) -> sqlite3.Connection:
 
 
 @pytest.mark.slow
-def test_rows_of_a_database_are_reported_once(tmp_path: Path, watching: Callable[..., Foreign]) -> None:
+def test_rows_of_a_database_are_reported_once(tmp_path: Path, watching: Callable[..., ForeignWatcher]) -> None:
     made = database(tmp_path / ".local/share/opencode/opencode.db")
     foreign = watching(only=["opencode"])
     now = time.time_ns() // 1_000_000 + 100
@@ -264,7 +268,9 @@ def test_rows_of_a_database_are_reported_once(tmp_path: Path, watching: Callable
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0" + b"\xff" * 4096, b"no database" * 100])
-def test_what_is_no_database_says_nothing(tmp_path: Path, watching: Callable[..., Foreign], content: bytes) -> None:
+def test_what_is_no_database_says_nothing(
+    tmp_path: Path, watching: Callable[..., ForeignWatcher], content: bytes
+) -> None:
     foreign = watching(only=["opencode"])
     folder = tmp_path / ".local/share/opencode"
     folder.mkdir(parents=True)
@@ -281,7 +287,7 @@ def test_a_database_that_never_ends_a_query_is_left(tmp_path: Path, monkeypatch:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, i, i, i"
     made.execute(f"CREATE VIEW session AS {endless} AS time_updated FROM n")
     made.commit()
-    monkeypatch.setattr(readers, "_MOST", 50)
+    monkeypatch.setattr(readers, "_MOST_CHECKS", 50)
     assert readers.rows(str(path), sessions.QUERY, since_ms=0) == []
 
 
@@ -289,7 +295,9 @@ def test_a_database_that_never_ends_a_query_is_left(tmp_path: Path, monkeypatch:
     ("ts", "is_told"),
     [("2026-01-01T00:00:00.000000Z", True), ("2025-12-31T23:59:59.999999Z", False), ("", True)],
 )
-def test_events_from_the_very_begin_on_are_reported(ts: str, is_told: bool, watching: Callable[..., Foreign]) -> None:
+def test_events_from_the_very_begin_on_are_reported(
+    ts: str, is_told: bool, watching: Callable[..., ForeignWatcher]
+) -> None:
     foreign = watching(since_ns=parse_rfc3339("2026-01-01T00:00:00Z"))
     session = Session(id="s")
     tail: Any = SimpleNamespace(

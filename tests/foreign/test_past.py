@@ -10,7 +10,7 @@ import pytest
 from msgspec import UNSET
 
 from beam.foreign import past as reading
-from beam.foreign.past import Past, past
+from beam.foreign.past import PastEvents, past_events
 from beam.model import events
 
 PLACE = Path(__file__).parents[1] / "recordings" / "sessions"
@@ -57,16 +57,16 @@ def transcript(home: Path, lines: list[bytes], folder: str = "-p") -> Path:
     return path
 
 
-def of(home: Path, adapter: str = "claude", session_id: str = ID, folder: str = "/p") -> Past | None:
-    return past(adapter, session_id, folder=folder, environ={"HOME": str(home)})
+def of(home: Path, adapter: str = "claude", session_id: str = ID, folder: str = "/p") -> PastEvents | None:
+    return past_events(adapter, session_id, folder=folder, environ={"HOME": str(home)})
 
 
-def tags(found: Past | None) -> list[str]:
+def tags(found: PastEvents | None) -> list[str]:
     assert found is not None
     return [str(event.__struct_config__.tag) for event in found.events]
 
 
-def texts(found: Past | None) -> list[str]:
+def texts(found: PastEvents | None) -> list[str]:
     assert found is not None
     return [event.text for event in found.events if isinstance(event, events.SessionPrompted | events.Text)]
 

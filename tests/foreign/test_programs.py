@@ -64,7 +64,7 @@ class Table:
         self.owner = os.geteuid()
         monkeypatch.setattr(programs.table, "LINUX", True)
         monkeypatch.setattr(programs.table, "pids", lambda: list(self.rows))
-        monkeypatch.setattr(programs.table, "read", self._read)
+        monkeypatch.setattr(programs.table, "read_file", self._read)
         monkeypatch.setattr(programs.table, "stat_of", lambda pid: (self.rows[pid][1], 0, 500, True))
         monkeypatch.setattr(programs.table, "environment_of", lambda pid: self.rows[pid][2].split(b"\0"))
         monkeypatch.setattr(programs, "_owner", lambda pid: self.owner)
@@ -103,7 +103,7 @@ def test_processes_of_agent_clis_are_reported_but_beams_own_and_nested_ones(proc
             adapter="codex", pid=3, parent=1, folder="/p3", since_ns=989_500_000_000, start_ticks=500, argv=("codex",)
         ),
     ]
-    assert programs.folders() == {"claude": {"/p1"}, "codex": {"/p3"}}
+    assert programs.working_folders() == {"claude": {"/p1"}, "codex": {"/p3"}}
     processes.owner += 1
     assert programs.programs() == []
 

@@ -11,7 +11,7 @@ import pytest
 
 from beam.agents.session_files import Session
 from beam.foreign import tail as module
-from beam.foreign.places import Place, place
+from beam.foreign.places import SessionPlace, place
 from beam.foreign.tail import Tail
 from beam.model.events import Event, Text
 
@@ -38,7 +38,7 @@ class Beside(Reader):
         self.session = Session(id=self.session.id, cwd=data.decode())
 
 
-def where(folder: Path, *, shape: str = "lines", beside: str = "", kind: type[Reader] = Reader) -> Place:
+def where(folder: Path, *, shape: str = "lines", beside: str = "", kind: type[Reader] = Reader) -> SessionPlace:
     files = SimpleNamespace(folder="HOME", name=r".*", moved_by="", below="", shape=shape, beside=beside, query="q")
     sessions: Any = SimpleNamespace(files=files, reader=kind)
     return place("x", sessions, str(folder))

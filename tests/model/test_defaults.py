@@ -286,8 +286,8 @@ _OF_OTHERS = {
     "Owner": {"boot_id": "", "pid_namespace": "", "host": ""},
     "PlanStep": {"status": "pending"},
     "RequestDifference": {"recorded": None, "got": None, "characters": 0},
-    "_Head": {"v": 1, "seq": 0, "ts": "", "agent": "", "turn": None, "message_id": None},
-    "_Native": {
+    "_Header": {"v": 1, "seq": 0, "ts": "", "agent": "", "turn": None, "message_id": None},
+    "_CliEvent": {
         "v": 1,
         "seq": 0,
         "ts": "",
@@ -297,7 +297,7 @@ _OF_OTHERS = {
         "imported": "UNSET",
         "raw": "UNSET",
     },
-    "_OfTask": {
+    "_TaskEvent": {
         "v": 1,
         "seq": 0,
         "ts": "",
@@ -312,7 +312,7 @@ _OF_OTHERS = {
         "owner": None,
         "by": None,
     },
-    "_OfTeam": {
+    "_TeamEvent": {
         "v": 1,
         "seq": 0,
         "ts": "",
@@ -418,7 +418,7 @@ _OF_OTHERS = {
     "Payload": {"attach": ()},
     "SessionContext": {"session_id": None, "turn_number": None},
     "Spent": {"turns": 0, "cost_usd": 0.0},
-    "FromPlace": {"env": None, "file": None},
+    "ValueReference": {"env": None, "file": None},
     "Notification": {
         "v": 1,
         "message_id": None,
@@ -580,7 +580,7 @@ _OF_OTHERS = {
         "first": "",
         "body": "",
     },
-    "Pattern": {"whole_screen": False, "group": False},
+    "PatternUse": {"whole_screen": False, "group": False},
     "Profile": {
         "columns": 140,
         "rows": 60,
@@ -659,8 +659,8 @@ _OF_OTHERS = {
         "rules": {"deny": (), "ask": (), "allow": ()},
     },
     "Fork": {"upto": None},
-    "Kept": {"processes": [], "at": "", "via": "", "until": None},
-    "Last": {"class_": None, "reason": None, "at": ""},
+    "KeptProcessRecord": {"processes": [], "at": "", "via": "", "until": None},
+    "OutcomeRecord": {"class_": None, "reason": None, "at": ""},
     "MessageRecord": {
         "attempt": 1,
         "digest": "",
@@ -735,7 +735,7 @@ _OF_OTHERS = {
         "answered": [],
         "places": {},
     },
-    "Sum": {
+    "UsageSum": {
         "turns": 0,
         "usage": {
             "input_tokens": None,

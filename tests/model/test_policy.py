@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from beam.model.message import Spent
 from beam.model.outcome import Class, Status
-from beam.model.policy import Circuit, Policy, bounds_root, circuit_after, larger_of_each, over_budget, retry_in
+from beam.model.policy import Circuit, Policy, circuit_after, exceeded_budget, has_root_budget, max_spent, retry_delay
 
 FAILED = Status.FAILED
 
@@ -16,7 +16,7 @@ FAILED = Status.FAILED
 @pytest.mark.parametrize("class_", [Class.RATE_LIMIT, Class.OVERLOADED, Class.NETWORK])
 def test_a_passing_failure_is_tried_again_until_the_attempts_are_used_up(class_: Class) -> None:
     policy = Policy(attempts=3, backoff=2, jitter=0)
-    assert [retry_in(policy, FAILED, class_, attempt, 0.5) for attempt in (1, 2, 3)] == [2, 4, None]
+    assert [retry_delay(policy, FAILED, class_, attempt, 0.5) for attempt in (1, 2, 3)] == [2, 4, None]
 
 
 @pytest.mark.parametrize(
@@ -32,24 +32,24 @@ def test_a_passing_failure_is_tried_again_until_the_attempts_are_used_up(class_:
     ],
 )
 def test_what_would_fail_again_is_not_tried_again(status: Status, class_: Class | None) -> None:
-    assert retry_in(Policy(attempts=9), status, class_, 1, 0.0) is None
+    assert retry_delay(Policy(attempts=9), status, class_, 1, 0.0) is None
 
 
 def test_nothing_is_tried_again_unless_the_policy_says_so() -> None:
-    assert retry_in(Policy(), FAILED, Class.OVERLOADED, 1, 0.0) is None
+    assert retry_delay(Policy(), FAILED, Class.OVERLOADED, 1, 0.0) is None
 
 
 def test_an_unknown_outcome_is_run_again_only_where_the_policy_allows_it() -> None:
-    assert retry_in(Policy(attempts=9), Status.UNKNOWN, None, 1, 0.0) is None
-    assert retry_in(Policy(retry_unknown=1), Status.UNKNOWN, None, 1, 0.0) == 0.0
-    assert retry_in(Policy(retry_unknown=1), Status.UNKNOWN, None, 2, 0.0) is None
+    assert retry_delay(Policy(attempts=9), Status.UNKNOWN, None, 1, 0.0) is None
+    assert retry_delay(Policy(retry_unknown=1), Status.UNKNOWN, None, 1, 0.0) == 0.0
+    assert retry_delay(Policy(retry_unknown=1), Status.UNKNOWN, None, 2, 0.0) is None
 
 
 @pytest.mark.slow
 @given(attempt=st.integers(1, 50), chance=st.floats(0, 1, exclude_max=True))
 def test_the_pause_never_exceeds_its_bound_with_jitter(attempt: int, chance: float) -> None:
     policy = Policy(attempts=51, backoff=2, backoff_max=60, jitter=0.2)
-    pause = retry_in(policy, FAILED, Class.NETWORK, attempt, chance)
+    pause = retry_delay(policy, FAILED, Class.NETWORK, attempt, chance)
     assert pause is not None
     assert 2 <= pause <= 72
 
@@ -82,20 +82,20 @@ def test_what_the_message_itself_caused_says_nothing_about_the_agent() -> None:
 
 def test_a_thread_stops_when_its_budget_is_used_up_and_says_which() -> None:
     policy = Policy(thread_turns=3, thread_cost_usd=0.5)
-    assert over_budget(policy, Spent(turns=2, cost_usd=0.4), None) is None
+    assert exceeded_budget(policy, Spent(turns=2, cost_usd=0.4), None) is None
     assert Policy().thread_turns == 1000
-    assert over_budget(policy, Spent(turns=3), None) == "thread_turns is 3, and 3 were used"
-    assert "thread_cost_usd" in (over_budget(policy, Spent(turns=1, cost_usd=0.5), None) or "")
+    assert exceeded_budget(policy, Spent(turns=3), None) == "thread_turns is 3, and 3 were used"
+    assert "thread_cost_usd" in (exceeded_budget(policy, Spent(turns=1, cost_usd=0.5), None) or "")
 
 
 def test_a_root_is_looked_at_only_where_it_is_bounded() -> None:
-    assert not bounds_root(Policy(thread_turns=3))
-    assert bounds_root(Policy(root_cost_usd=1.0))
-    assert over_budget(Policy(root_turns=2), Spent(), Spent(turns=2)) is not None
+    assert not has_root_budget(Policy(thread_turns=3))
+    assert has_root_budget(Policy(root_cost_usd=1.0))
+    assert exceeded_budget(Policy(root_turns=2), Spent(), Spent(turns=2)) is not None
 
 
 def test_of_two_counts_of_a_thread_the_larger_one_counts() -> None:
-    assert larger_of_each(Spent(turns=5, cost_usd=0.1), Spent(turns=2, cost_usd=0.3)) == Spent(turns=5, cost_usd=0.3)
+    assert max_spent(Spent(turns=5, cost_usd=0.1), Spent(turns=2, cost_usd=0.3)) == Spent(turns=5, cost_usd=0.3)
 
 
 def test_spending_adds_a_turn_and_what_it_cost_if_that_is_known() -> None:

@@ -26,7 +26,7 @@ from beam.model.state import (
     State,
     Totals,
     apply,
-    forget,
+    forget_old_messages,
 )
 from tests.support.folded import fold
 
@@ -146,9 +146,13 @@ def test_a_message_goes_through_its_phases() -> None:
     assert state_after(*way[:1]).known["a-1"].phase == QUEUED
     assert state_after(*way).known["a-1"].phase == SENT
     finished = state_after(*way, events.TurnFinished(status=Status.COMPLETED))
-    assert (finished.known["a-1"].phase, finished.known["a-1"].outcome_seq, finished.word) == (FINISHED, 5, "running")
+    assert (finished.known["a-1"].phase, finished.known["a-1"].outcome_seq, finished.activity) == (
+        FINISHED,
+        5,
+        "running",
+    )
     closed = state_after(*way, events.TurnFinished(status=Status.COMPLETED), events.TurnClosed())
-    assert (closed.known["a-1"].phase, closed.open_turn, closed.word) == (CLOSED, None, "idle")
+    assert (closed.known["a-1"].phase, closed.open_turn, closed.activity) == (CLOSED, None, "idle")
 
 
 def test_the_place_of_a_message_in_its_queue_is_known_until_it_is_over() -> None:
@@ -277,22 +281,22 @@ def test_a_kept_process_is_known_from_turn_to_turn_until_it_exits() -> None:
 @pytest.mark.parametrize("ended", [events.TurnClosed(), events.MessageDead(reason="dropped")])
 def test_what_ended_long_ago_is_forgotten_and_what_is_open_is_not(ended: events.Event) -> None:
     state = state_after(QUEUED_EVENT, ended)
-    forget(state, rfc3339(2))
+    forget_old_messages(state, rfc3339(2))
     assert "a-1" in state.known
-    forget(state, "9")
+    forget_old_messages(state, "9")
     assert state.known == {}
     waiting = state_after(QUEUED_EVENT)
-    forget(waiting, "9")
+    forget_old_messages(waiting, "9")
     assert "a-1" in waiting.known
 
 
 def test_the_word_for_a_state() -> None:
     asked = events.PermissionAsked(ask_id="q", tool="t")
-    assert State().word == "idle"
-    assert state_after(STARTED).word == "running"
-    assert state_after(STARTED, asked).word == "waiting"
-    assert state_after(STARTED, asked, events.PermissionCancelled(ask_id="q")).word == "running"
-    assert state_after(STARTED, events.Notice(text="why", code="blocked")).word == "blocked"
+    assert State().activity == "idle"
+    assert state_after(STARTED).activity == "running"
+    assert state_after(STARTED, asked).activity == "waiting"
+    assert state_after(STARTED, asked, events.PermissionCancelled(ask_id="q")).activity == "running"
+    assert state_after(STARTED, events.Notice(text="why", code="blocked")).activity == "blocked"
 
 
 def test_a_fork_is_over_with_its_first_session_or_when_it_is_put_aside_or_lost() -> None:
@@ -411,7 +415,7 @@ def test_retries_denials_and_unsupported_turns_are_counted() -> None:
 
 def test_the_counters_of_several_journals_add_up() -> None:
     both = totals_of(*turn_of(events.ToolCalled(call_id="1", name="Bash")))
-    both.count_in(
+    both.add_totals(
         totals_of(*turn_of(events.ToolCalled(call_id="1", name="Bash"), events.ToolCalled(call_id="2", name="R")))
     )
     assert {name: tool.calls for name, tool in both.by_tool.items()} == {"Bash": 2, "R": 1}

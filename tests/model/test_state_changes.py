@@ -13,7 +13,7 @@ from beam.model import events, state
 from beam.model.events import AnyEvent, Event, Owner
 from beam.model.outcome import Class, Denial, ModelUsage, Point, Status, Total, Usage
 from beam.model.rule_lists import RuleLists
-from beam.model.state import State, Sum, Totals, fold, forget
+from beam.model.state import State, Totals, UsageSum, fold, forget_old_messages
 
 OWNER = Owner(pid=1, start_ticks=2, boot_id="b", pid_namespace="n", host="h")
 OTHER = Owner(pid=8, start_ticks=9, boot_id="b", pid_namespace="n", host="h")
@@ -249,7 +249,7 @@ def test_an_event_changes_these_fields_of_the_state(name: str) -> None:
     ],
 )
 def test_a_state_has_a_word_and_is_over_or_not(bodies: tuple[Event, ...], word: str, is_over: bool) -> None:
-    assert (after(*bodies).word, after(*bodies).is_over()) == (word, is_over)
+    assert (after(*bodies).activity, after(*bodies).is_over()) == (word, is_over)
 
 
 def test_of_lists_that_grow_the_last_are_kept() -> None:
@@ -268,29 +268,29 @@ def test_only_messages_that_ended_before_a_time_are_forgotten() -> None:
         events.TurnClosed(message_id="closed"),
         events.TurnClosed(message_id="later"),
     )
-    forget(found, "t04")
+    forget_old_messages(found, "t04")
     assert list(found.known) == ["m", "later"]
-    forget(found, "t05")
+    forget_old_messages(found, "t05")
     assert list(found.known) == ["m"]
 
 
 def test_totals_of_several_agents_are_added_up() -> None:
     one = after(*DONE, *[events.ToolReturned(call_id="c", is_error=True)]).totals
     both = Totals()
-    both.count_in(one)
+    both.add_totals(one)
     other = Totals(
         turns=2,
         usage=Usage(input_tokens=1),
         cost_usd=0.2,
         by_status={"failed": 1, "completed": 1},
-        by_model={"opus": Sum(turns=1), "haiku": Sum(turns=1, usage=Usage(output_tokens=1), cost_usd=0.2)},
+        by_model={"opus": UsageSum(turns=1), "haiku": UsageSum(turns=1, usage=Usage(output_tokens=1), cost_usd=0.2)},
         by_tool={"Bash": state.ToolSum(calls=2, failed=1), "Edit": state.ToolSum(calls=1)},
         retries=1,
         denials=2,
         unsupported=3,
     )
-    both.count_in(other)
-    both.count_in(Totals())
+    both.add_totals(other)
+    both.add_totals(Totals())
     assert fields_of(both) == {
         "turns": 3,
         "usage.input_tokens": 4,

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw, structs
 
 from beam.model import claims, events, outcome, prices, screen_profile
-from beam.model.notification import FromPlace, Notification, NotifyTarget
+from beam.model.notification import Notification, NotifyTarget, ValueReference
 from beam.model.outcome import Class, Denial, ModelCallCounts, ModelUsage, Point, Status, Total, Usage, Verdict
 from beam.model.prices import Tokens
 from beam.model.rule_lists import RuleLists
@@ -106,7 +106,7 @@ def test_tokens_are_added_and_taken_away_figure_by_figure() -> None:
 def test_the_price_list_of_its_date() -> None:
     kinds = (Tokens(fresh=10**6), Tokens(output=10**6), Tokens(cache_read=10**6), Tokens(cache_write=10**6))
     found = {model: tuple(round(prices.cost_usd(model, one) or 0, 6) for one in kinds) for model in prices._TABLE}
-    assert (prices.AS_OF, found) == (
+    assert (prices.PRICES_AS_OF, found) == (
         "2026-11-21",
         {
             "claude-opus-5-5": (4.0, 20.0, 0.2, 5.0),
@@ -309,7 +309,7 @@ def test_rules_of_two_are_those_of_both_each_once() -> None:
 def test_the_fields_of_a_screen_that_are_patterns_and_how_each_is_used() -> None:
     found = {
         kind.__name__: {name: (one.whole_screen, one.group) for name, one in them.items()}
-        for kind, them in screen_profile.PATTERNS.items()
+        for kind, them in screen_profile.PATTERN_FIELDS.items()
     }
     assert found == {
         "Profile": {
@@ -356,10 +356,12 @@ def test_the_fields_of_a_screen_that_are_patterns_and_how_each_is_used() -> None
 
 
 def test_a_screen_is_overridden_field_by_field() -> None:
-    generic = screen_profile.GENERIC
+    generic = screen_profile.GENERIC_PROFILE
     assert (generic.name, generic.stall_seconds) == ("generic", 20.0)
-    assert screen_profile.overridden(generic, {}) is generic
-    changed = screen_profile.overridden(generic, {"rows": 5, "quit": ["x"], "dialogs": [{"name": "d", "match": "m"}]})
+    assert screen_profile.override_fields(generic, {}) is generic
+    changed = screen_profile.override_fields(
+        generic, {"rows": 5, "quit": ["x"], "dialogs": [{"name": "d", "match": "m"}]}
+    )
     dialogs = (screen_profile.Dialog(name="d", match="m"),)
     assert changed == structs.replace(generic, rows=5, quit=("x",), dialogs=dialogs)
 
@@ -392,8 +394,8 @@ def test_a_target_wants_its_occasions_of_its_agents(
     [
         ({"command": ("notify-send", "beam")}, "notify-send beam"),
         ({"webhook": "https://example.org/secret/path"}, "https://example.org/…"),
-        ({"webhook": FromPlace(env="HOOK")}, "webhook of $HOOK"),
-        ({"webhook": FromPlace(file="/f")}, "webhook in /f"),
+        ({"webhook": ValueReference(env="HOOK")}, "webhook of $HOOK"),
+        ({"webhook": ValueReference(file="/f")}, "webhook in /f"),
         ({}, "/…"),
     ],
 )

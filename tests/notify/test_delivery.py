@@ -12,7 +12,7 @@ from beam.base.errors import DiskError
 from beam.model.notification import Notification, NotifyTarget
 from beam.notify import spool
 from beam.notify.deliver import Delivery, Retries, Targets
-from beam.notify.spool import Item, Tried
+from beam.notify.spool import Item, TryResult
 
 TARGET = NotifyTarget(command=("x",), on=("failed",))
 OTHER = NotifyTarget(command=("y",), on=("failed",))
@@ -29,7 +29,7 @@ class Tries:
     def __init__(
         self,
         directory: Path,
-        *ends: Tried,
+        *ends: TryResult,
         targets: dict[str, NotifyTarget] | None = None,
         retries: Retries = RETRIES,
     ) -> None:
@@ -46,19 +46,19 @@ class Tries:
         self.now += 1.0
         return self.now
 
-    def deliver(self, target: NotifyTarget, item: Item) -> Tried:
+    def deliver(self, target: NotifyTarget, item: Item) -> TryResult:
         self.got.append((item, self.now))
-        return self.ends.pop(0) if self.ends else Tried()
+        return self.ends.pop(0) if self.ends else TryResult()
 
 
 def names(directory: Path) -> tuple[int, int, int]:
-    return tuple(len(spool.listed(directory, box)) for box in ("new", "done", "dead"))  # type: ignore[return-value]
+    return tuple(len(spool.file_names(directory, box)) for box in ("new", "done", "dead"))  # type: ignore[return-value]
 
 
 def test_the_same_notification_is_put_once_also_after_it_was_delivered(tmp_path: Path) -> None:
     assert spool.put(tmp_path, TARGET, told())
     assert not spool.put(tmp_path, TARGET, told())
-    spool.mark_delivered(tmp_path, spool.waiting(tmp_path)[0])
+    spool.mark_delivered(tmp_path, spool.waiting_names(tmp_path)[0])
     assert not spool.put(tmp_path, TARGET, told())
     assert spool.put(tmp_path, OTHER, told())
     assert names(tmp_path) == (1, 1, 0)
@@ -67,7 +67,7 @@ def test_the_same_notification_is_put_once_also_after_it_was_delivered(tmp_path:
 def test_an_answer_is_in_the_file_only_of_a_target_that_wants_it(tmp_path: Path) -> None:
     spool.put(tmp_path, TARGET, told(reply="a long answer"))
     spool.put(tmp_path, NotifyTarget(command=("x",), on=("failed",), reply=True), told(reply="a long answer"))
-    found = [spool.read(tmp_path, name) for name in spool.waiting(tmp_path)]
+    found = [spool.read(tmp_path, name) for name in spool.waiting_names(tmp_path)]
     assert sorted(str(item and item.notification.reply) for item in found) == ["None", "a long answer"]
 
 
@@ -88,7 +88,7 @@ def test_the_spool_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.slow
 def test_a_notification_that_fails_is_tried_again_and_then_delivered(tmp_path: Path) -> None:
     spool.put(tmp_path, TARGET, told())
-    tries = Tries(tmp_path, Tried(error="503"), Tried(error="refused"))
+    tries = Tries(tmp_path, TryResult(error="503"), TryResult(error="refused"))
     tries.delivery.run()
     assert names(tmp_path) == (0, 1, 0)
     assert [item.notification.id for item, _ in tries.got] == ["turn-1-1"] * 3
@@ -96,17 +96,17 @@ def test_a_notification_that_fails_is_tried_again_and_then_delivered(tmp_path: P
 
 def test_what_no_other_try_can_change_is_given_up_with_the_reason(tmp_path: Path) -> None:
     spool.put(tmp_path, TARGET, told())
-    tries = Tries(tmp_path, Tried(error="it answers 404", again=False))
+    tries = Tries(tmp_path, TryResult(error="it answers 404", again=False))
     tries.delivery.run()
     assert names(tmp_path) == (0, 0, 1)
-    item = spool.read(tmp_path, spool.listed(tmp_path, "dead")[0], "dead")
+    item = spool.read(tmp_path, spool.file_names(tmp_path, "dead")[0], "dead")
     assert item is not None
     assert (item.error, item.tries) == ("it answers 404", 1)
 
 
 def test_the_number_of_tries_is_bounded(tmp_path: Path) -> None:
     spool.put(tmp_path, TARGET, told())
-    tries = Tries(tmp_path, *[Tried(error="503")] * 50, retries=Retries(first_s=0.0))
+    tries = Tries(tmp_path, *[TryResult(error="503")] * 50, retries=Retries(first_s=0.0))
     tries.delivery.run()
     assert (len(tries.got), names(tmp_path)) == (Retries().tries, (0, 0, 1))
 
@@ -117,9 +117,9 @@ def test_one_target_that_fails_holds_up_no_other(tmp_path: Path) -> None:
     tries = Tries(tmp_path, targets={TARGET.key: TARGET, OTHER.key: OTHER})
     real = tries.deliver
 
-    def deliver(target: NotifyTarget, item: Item) -> Tried:
+    def deliver(target: NotifyTarget, item: Item) -> TryResult:
         real(target, item)
-        return Tried(error="no", again=False) if target == TARGET else Tried()
+        return TryResult(error="no", again=False) if target == TARGET else TryResult()
 
     tries.delivery._deliver = deliver
     tries.delivery.run()
@@ -131,11 +131,11 @@ def test_an_exception_in_a_try_is_the_end_of_that_try_alone(tmp_path: Path) -> N
     tries = Tries(tmp_path)
     calls = []
 
-    def deliver(target: NotifyTarget, item: Item) -> Tried:
+    def deliver(target: NotifyTarget, item: Item) -> TryResult:
         calls.append(item)
         if len(calls) == 1:
             raise RuntimeError("a bug")
-        return Tried()
+        return TryResult()
 
     tries.delivery._deliver = deliver
     tries.delivery.run()
@@ -145,7 +145,7 @@ def test_an_exception_in_a_try_is_the_end_of_that_try_alone(tmp_path: Path) -> N
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"target": 1}', '{"v": 1}', "\0"])
 def test_a_file_that_is_no_notification_is_given_up(tmp_path: Path, text: str) -> None:
     spool.put(tmp_path, TARGET, told())
-    (tmp_path / "new" / spool.waiting(tmp_path)[0]).write_text(text)
+    (tmp_path / "new" / spool.waiting_names(tmp_path)[0]).write_text(text)
     Tries(tmp_path).delivery.run()
     assert names(tmp_path) == (0, 0, 1)
 
@@ -155,7 +155,7 @@ def test_a_target_of_an_untrusted_folder_gets_nothing_and_the_file_says_why(tmp_
     spool.put(tmp_path, OTHER, told())
     tries = Tries(tmp_path)
     tries.delivery.run()
-    item = spool.read(tmp_path, spool.listed(tmp_path, "dead")[0], "dead")
+    item = spool.read(tmp_path, spool.file_names(tmp_path, "dead")[0], "dead")
     assert (tries.got, item and item.error) == ([], "the folder is not trusted")
 
 

@@ -16,7 +16,7 @@ KEY = "sk-ant-api03-" + "a" * 80
 def of(status: Status, **known: object) -> Notification:
     finished = events.TurnFinished(status=status, **known)  # type: ignore[arg-type]
     stamped = structs.replace(finished, seq=1, ts="2026-01-01T00:00:00Z", agent="a", turn=3, message_id="m")
-    return occasions.of_turn(stamped, "m", "/p")
+    return occasions.turn_notification(stamped, "m", "/p")
 
 
 def test_a_completed_turn_is_finished_a_limit_a_budget_and_every_other_end_failed() -> None:
@@ -43,7 +43,7 @@ def test_the_same_end_has_the_same_id_and_another_attempt_another_one() -> None:
 
 def ask(expires: str | None) -> Notification | None:
     asked = events.PermissionAsked(ask_id="a-1", tool="Bash", description="rm\nx", expires=expires)
-    return occasions.of_ask(structs.replace(asked, seq=1, ts="t", agent="a", turn=1, message_id="m"), "/p")
+    return occasions.ask_notification(structs.replace(asked, seq=1, ts="t", agent="a", turn=1, message_id="m"), "/p")
 
 
 def test_an_ask_that_waits_says_how_to_decide_it_and_one_that_does_not_wait_tells_nobody() -> None:
@@ -55,7 +55,7 @@ def test_an_ask_that_waits_says_how_to_decide_it_and_one_that_does_not_wait_tell
 
 
 def test_a_budget_of_several_turns_is_about_the_budget_and_names_no_message() -> None:
-    found = occasions.of_budget("s-1", "2026-01-01T00:00:00Z", "a", f"s: the run used $1 of $1\n{KEY}", "/p")
+    found = occasions.budget_notification("s-1", "2026-01-01T00:00:00Z", "a", f"s: the run used $1 of $1\n{KEY}", "/p")
     assert (found.event, found.id, found.agent, found.message_id) == ("budget", "budget-s-1", "a", None)
     assert KEY not in found.text
     assert found.text.startswith("s: the run used $1 of $1 ")
@@ -65,7 +65,7 @@ def test_a_budget_of_several_turns_is_about_the_budget_and_names_no_message() ->
 def test_a_message_that_was_given_up_for_a_budget_is_about_the_budget() -> None:
     def dead(reason: str) -> str:
         event = events.MessageDead(reason=reason, detail="why")
-        return occasions.of_dead(event, "m", "/p").event
+        return occasions.dead_letter_notification(event, "m", "/p").event
 
     assert (dead("budget"), dead("expired")) == ("budget", "failed")
 

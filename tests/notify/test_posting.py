@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from beam.model.notification import FromPlace, Notification, NotifyTarget
+from beam.model.notification import Notification, NotifyTarget, ValueReference
 from beam.notify import command, deliver, spool, webhook
 from beam.notify.deliver import Targets, deliver_with
-from beam.notify.spool import Item, Tried
+from beam.notify.spool import Item, TryResult
 from beam.store.lock import try_lock
 from tests.support.context import Root
 
@@ -58,7 +58,7 @@ def server() -> Iterator[Server]:
     made.server.server_close()
 
 
-def posted(url: str, environ: dict[str, str] | None = None, **more: Any) -> Tried:
+def posted(url: str, environ: dict[str, str] | None = None, **more: Any) -> TryResult:
     target = NotifyTarget(webhook=url, on=("failed",), **more)
     return webhook.post(target, TOLD, environ or {}, timestamp=7)
 
@@ -67,7 +67,7 @@ def posted(url: str, environ: dict[str, str] | None = None, **more: Any) -> Trie
 def test_a_notification_is_posted_with_its_headers(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     environ = {"S": "word", "T": "token"}
-    assert posted(server.url, environ, secret=FromPlace(env="S"), token=FromPlace(env="T")) == Tried()
+    assert posted(server.url, environ, secret=ValueReference(env="S"), token=ValueReference(env="T")) == TryResult()
     ((method, path, headers, body),) = server.got
     expected = webhook.headers_of(TOLD, body, timestamp=7, secret="word", token="token")
     found = {name.lower(): value for name, value in headers.items()}
@@ -82,14 +82,14 @@ def test_a_notification_is_posted_with_its_headers(server: Server, monkeypatch: 
 @pytest.mark.parametrize(
     ("code", "headers", "tried"),
     [
-        (204, {}, Tried()),
-        (503, {"Retry-After": "9"}, Tried(error="it answers 503", wait_s=9)),
-        (404, {}, Tried(error="it answers 404", again=False)),
-        (302, {"Location": "/other"}, Tried(error="it answers 302, and beam follows no redirect", again=False)),
+        (204, {}, TryResult()),
+        (503, {"Retry-After": "9"}, TryResult(error="it answers 503", wait_s=9)),
+        (404, {}, TryResult(error="it answers 404", again=False)),
+        (302, {"Location": "/other"}, TryResult(error="it answers 302, and beam follows no redirect", again=False)),
     ],
 )
 def test_what_a_server_answers_is_what_the_try_came_to(
-    code: int, headers: dict[str, str], tried: Tried, server: Server
+    code: int, headers: dict[str, str], tried: TryResult, server: Server
 ) -> None:
     server.code, server.headers = code, headers
     assert posted(server.url) == tried and len(server.got) == 1
@@ -98,13 +98,13 @@ def test_what_a_server_answers_is_what_the_try_came_to(
 def test_a_server_that_is_not_there_is_tried_again(server: Server) -> None:
     server.server.shutdown()
     server.server.server_close()
-    assert posted(server.url) == Tried(error="Connection refused")
+    assert posted(server.url) == TryResult(error="Connection refused")
 
 
 def test_a_target_whose_value_is_missing_or_whose_url_is_none_is_given_up() -> None:
-    missing = posted("http://127.0.0.1:1", secret=FromPlace(env="S"))
-    assert missing == Tried(error="$S is empty, or holds more than one line", again=False)
-    target = NotifyTarget(webhook=FromPlace(env="HOOK"), on=("ask",))
+    missing = posted("http://127.0.0.1:1", secret=ValueReference(env="S"))
+    assert missing == TryResult(error="$S is empty, or holds more than one line", again=False)
+    target = NotifyTarget(webhook=ValueReference(env="HOOK"), on=("ask",))
     assert webhook.post(target, TOLD, {}, timestamp=1).again is False
 
 
@@ -114,13 +114,13 @@ def test_a_target_whose_value_is_missing_or_whose_url_is_none_is_given_up() -> N
 )
 def test_each_answer_is_tried_again_or_not(code: int, again: bool) -> None:
     said = f"it answers {code}, and beam follows no redirect" if 300 <= code < 400 else f"it answers {code}"
-    assert webhook.answered(code, "") == Tried(error=said, again=again)
+    assert webhook.result_of_status(code, "") == TryResult(error=said, again=again)
 
 
 def test_an_error_is_shown_shortly() -> None:
-    assert webhook._shown(OSError(111, "Connection refused")) == "Connection refused"
-    assert webhook._shown(OSError("odd")) == "odd" and webhook._shown(ValueError()) == "ValueError"
-    assert webhook._shown(ValueError("x" * 201)) == "x" * 200
+    assert webhook._error_text(OSError(111, "Connection refused")) == "Connection refused"
+    assert webhook._error_text(OSError("odd")) == "odd" and webhook._error_text(ValueError()) == "ValueError"
+    assert webhook._error_text(ValueError("x" * 201)) == "x" * 200
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -156,25 +156,25 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     return made
 
 
-def ran(argv: tuple[str, ...] = ("tell", "me")) -> Tried:
+def ran(argv: tuple[str, ...] = ("tell", "me")) -> TryResult:
     target = NotifyTarget(command=argv, on=("failed",))
     return command.run(target, TOLD, {"PATH": "/bin", "LD_PRELOAD": "/x"}, Path("/c"), 5)
 
 
 def test_a_command_gets_the_notification_and_its_exit_code_counts(process: Process) -> None:
-    assert ran() == Tried()
+    assert ran() == TryResult()
     (argv, options), (data, timeout) = process.given
     env = options.pop("env")
     assert argv == ["tell", "me"] and env["PATH"] == "/bin" and "LD_PRELOAD" not in env
     assert options == {"stdin": -1, "stdout": 5, "stderr": 5, "cwd": Path("/c"), "start_new_session": True}
     assert data == webhook.body_of("json", TOLD)[0] + b"\n" and timeout == 30
     process.returncode = 3
-    assert ran() == Tried(error="exit code 3")
+    assert ran() == TryResult(error="exit code 3")
 
 
 def test_a_command_that_does_not_end_is_killed(process: Process) -> None:
     process.hangs = True
-    assert ran(("x" * 81,)) == Tried(error=f"{'x' * 80} did not end within 30 s")
+    assert ran(("x" * 81,)) == TryResult(error=f"{'x' * 80} did not end within 30 s")
     assert process.given[2:] == [(77, 9), "waited"]
 
 
@@ -185,7 +185,7 @@ def test_a_command_that_can_not_be_run_is_reported(monkeypatch: pytest.MonkeyPat
             raise error
 
         monkeypatch.setattr(command.subprocess, "Popen", fails)
-        assert ran() == Tried(error=f"can't run tell: {why}")
+        assert ran() == TryResult(error=f"can't run tell: {why}")
 
 
 # -- the delivering process --------------------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ def test_targets_of_a_folder_count_where_it_is_trusted(told: Root) -> None:
 
 def test_a_target_is_tried_as_what_it_is(told: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr(command, "run", lambda *args: given.append(args) or Tried(error="c"))
-    monkeypatch.setattr(webhook, "post", lambda *args, **more: given.append((args, more)) or Tried(error="w"))
+    monkeypatch.setattr(command, "run", lambda *args: given.append(args) or TryResult(error="c"))
+    monkeypatch.setattr(webhook, "post", lambda *args, **more: given.append((args, more)) or TryResult(error="w"))
     monkeypatch.setattr(deliver, "time", SimpleNamespace(time=lambda: 7.9, monotonic=lambda: 0.0))
     first, second = [target for target, _ in Targets(told.context.home, told.environ).found.values()]
     tried = deliver_with(told.context.home, told.environ, 5)
@@ -235,7 +235,7 @@ def test_a_try_that_takes_too_long_is_given_up(
     made = deliver.Delivery(
         tmp_path / "n",
         lambda: known,
-        lambda *_: (ended.wait(5) and Tried()) or Tried(),
+        lambda *_: (ended.wait(5) and TryResult()) or TryResult(),
         retries=deliver.Retries(tries=1),
         now=lambda: now[0],
         part=lambda: 1.0,
@@ -243,16 +243,16 @@ def test_a_try_that_takes_too_long_is_given_up(
     assert made.step()
     now[0] = 60.0
     made._give_up_slow()
-    assert spool.waiting(tmp_path / "n") != []
+    assert spool.waiting_names(tmp_path / "n") != []
     now[0] = 60.1
     made._give_up_slow()
     ended.set()
-    (name,) = spool.listed(tmp_path / "n", spool.DEAD)
+    (name,) = spool.file_names(tmp_path / "n", spool.DEAD)
     item = spool.read(tmp_path / "n", name, spool.DEAD)
     assert item is not None and (item.error, item.tries) == ("no answer within 60 s", 1)
     said = "beam notify: turn-m-1 was given up after 1 tries: no answer within 60 s\n"
     assert capsys.readouterr().err == said
-    made._finish_try(name, item, Tried(error="late"))
+    made._finish_try(name, item, TryResult(error="late"))
     assert capsys.readouterr().err == ""
 
 
@@ -267,10 +267,10 @@ def test_the_process_delivers_what_waits_unless_another_does(told: Root, monkeyp
             ran.append((directory, targets().found.keys() != [], retries))
 
         def run(self) -> None:
-            spool.mark_delivered(home.notify, spool.waiting(home.notify)[0])
+            spool.mark_delivered(home.notify, spool.waiting_names(home.notify)[0])
 
     monkeypatch.setattr(deliver, "Delivery", Delivery)
-    monkeypatch.setattr(deliver.discovery, "at", lambda path, environ: home)
+    monkeypatch.setattr(deliver.discovery, "root_at", lambda path, environ: home)
     monkeypatch.setattr(deliver.discovery, "check_folder", lambda home, environ: None)
     monkeypatch.setattr(deliver.sys, "stderr", SimpleNamespace(fileno=lambda: 5))
     lock = try_lock(home.notify / spool.LOCK)
@@ -278,7 +278,7 @@ def test_the_process_delivers_what_waits_unless_another_does(told: Root, monkeyp
     with lock:
         assert deliver.main([str(home.root)]) == 0 and ran == []
     assert deliver.main([str(home.root)]) == 0
-    assert ran == [(home.notify, True, deliver.Retries())] and spool.waiting(home.notify) == []
+    assert ran == [(home.notify, True, deliver.Retries())] and spool.waiting_names(home.notify) == []
 
 
 def test_the_oldest_that_are_over_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,10 +290,10 @@ def test_the_oldest_that_are_over_are_removed(tmp_path: Path, monkeypatch: pytes
         spool.put(
             tmp_path, target, Notification(id=f"{number}", event="failed", at="t", agent="a", project="/", text="")
         )
-        (name,) = spool.waiting(tmp_path)
+        (name,) = spool.waiting_names(tmp_path)
         os.utime(tmp_path / "new" / name, (number, number))
         spool.mark_delivered(tmp_path, name)
-    kept = [spool.read(tmp_path, name, "done") for name in spool.listed(tmp_path, "done")]
+    kept = [spool.read(tmp_path, name, "done") for name in spool.file_names(tmp_path, "done")]
     assert sorted(item.notification.id for item in kept if item) == ["2", "3"]
     assert sum(1 for _ in (tmp_path / "done").iterdir()) == 2
 
@@ -306,11 +306,11 @@ def test_the_next_try_is_due_after_the_longer_of_its_pause_and_what_was_asked_fo
     made = deliver.Delivery(
         tmp_path,
         lambda: known,
-        lambda *_: Tried(),
+        lambda *_: TryResult(),
         retries=deliver.Retries(),
         now=lambda: 100.0,
         part=lambda: 1.0,
     )
     made._running["n"], made._tries["n"] = 1.0, tries - 1
-    made._finish_try("n", Item(target="k", notification=TOLD), Tried(error="503", wait_s=wait_s))
+    made._finish_try("n", Item(target="k", notification=TOLD), TryResult(error="503", wait_s=wait_s))
     assert made._due == {"n": due} and made._tries == {"n": tries} and made._running == {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.model.notification import FromPlace, Notification, NotifyTarget
+from beam.model.notification import Notification, NotifyTarget, ValueReference
 from beam.notify import webhook
 from beam.notify.webhook import ValueMissingError
 
@@ -38,26 +38,26 @@ def test_each_form_of_the_body_holds_the_sentence() -> None:
 
 @pytest.mark.parametrize("code", [500, 502, 503, 429, 408, 425])
 def test_an_answer_that_another_try_may_change_is_tried_again(code: int) -> None:
-    assert webhook.answered(code, "").again
+    assert webhook.result_of_status(code, "").again
 
 
 @pytest.mark.parametrize("code", [301, 302, 307, 308, 400, 401, 403, 404, 410])
 def test_a_redirect_and_a_refusal_are_not_tried_again(code: int) -> None:
-    assert not webhook.answered(code, "").again
+    assert not webhook.result_of_status(code, "").again
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("7", 7), ("99999999", 300), ("-1", 0), ("soon", 0), ("٣", 0), ("", 0)])
 def test_how_long_an_answer_asks_to_wait_is_bounded(text: str, seconds: int) -> None:
-    assert webhook.answered(503, text).wait_s == seconds
+    assert webhook.result_of_status(503, text).wait_s == seconds
 
 
 def test_a_value_comes_from_a_variable_or_a_private_file(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("word\n")
     file.chmod(0o600)
-    assert webhook.value_of(FromPlace(env="S"), {"S": "word"}) == "word"
-    assert webhook.value_of(FromPlace(file=str(file)), {}) == "word"
-    assert webhook.value_of(FromPlace(file="~/secret"), {"HOME": str(tmp_path)}) == "word"
+    assert webhook.value_of(ValueReference(env="S"), {"S": "word"}) == "word"
+    assert webhook.value_of(ValueReference(file=str(file)), {}) == "word"
+    assert webhook.value_of(ValueReference(file="~/secret"), {"HOME": str(tmp_path)}) == "word"
 
 
 @pytest.mark.parametrize("content", ["", "  \n", "two\nlines", "a\rb"])
@@ -66,7 +66,7 @@ def test_a_value_that_is_no_single_line_is_refused(tmp_path: Path, content: str)
     file.write_text(content)
     file.chmod(0o600)
     with pytest.raises(ValueMissingError):
-        webhook.value_of(FromPlace(file=str(file)), {})
+        webhook.value_of(ValueReference(file=str(file)), {})
 
 
 def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
@@ -74,14 +74,14 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
     file.write_text("word")
     file.chmod(0o644)
     with pytest.raises(ValueMissingError, match="other users"):
-        webhook.value_of(FromPlace(file=str(file)), {})
+        webhook.value_of(ValueReference(file=str(file)), {})
     with pytest.raises(ValueMissingError, match="can't be read"):
-        webhook.value_of(FromPlace(file=str(tmp_path / "none")), {})
+        webhook.value_of(ValueReference(file=str(tmp_path / "none")), {})
     with pytest.raises(ValueMissingError):
-        webhook.value_of(FromPlace(env="NONE"), {})
+        webhook.value_of(ValueReference(env="NONE"), {})
 
 
 def test_a_url_from_a_variable_is_checked_as_one_in_a_configuration() -> None:
-    target = NotifyTarget(webhook=FromPlace(env="HOOK"), on=("ask",))
+    target = NotifyTarget(webhook=ValueReference(env="HOOK"), on=("ask",))
     tried = webhook.post(target, TOLD, {"HOOK": "http://a.example/x"}, timestamp=1)
     assert (tried.again, "not encrypted" in tried.error) == (False, True)

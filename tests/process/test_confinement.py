@@ -54,6 +54,6 @@ def test_a_path_below_a_folder_reaches_into_it_and_so_does_one_by_a_link_in_it(t
 def test_a_folder_on_the_way_is_closed_for_new_entries_and_one_beside_is_not(tmp_path: Path) -> None:
     (tmp_path / "home/.local/state").mkdir(parents=True)
     (tmp_path / "home/.cache").mkdir()
-    closed = Confinement(protected=(str(tmp_path / "home/.local/state/beam"),)).closed()
+    closed = Confinement(protected=(str(tmp_path / "home/.local/state/beam"),)).closed_folders()
     assert {str(tmp_path), str(tmp_path / "home"), str(tmp_path / "home/.local/state")} <= closed
     assert str(tmp_path / "home/.cache") not in closed

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.process.environment import DENY, LOADER, absolute_folders, environment, fingerprint
+from beam.process.environment import DENIED_VARIABLES, LOADER_VARIABLES, absolute_folders, environment, fingerprint
 
 
 def test_a_child_gets_the_environment_of_the_process_and_what_was_configured() -> None:
@@ -13,7 +13,7 @@ def test_a_child_gets_the_environment_of_the_process_and_what_was_configured() -
     }
 
 
-@pytest.mark.parametrize("name", sorted(DENY))
+@pytest.mark.parametrize("name", sorted(DENIED_VARIABLES))
 def test_what_would_change_or_follow_the_child_is_not_inherited(name: str) -> None:
     assert environment({name: "x"}, {}, deny=frozenset()) == {}
 
@@ -28,7 +28,7 @@ def test_what_a_trusted_configuration_sets_counts() -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(LOADER))
+@pytest.mark.parametrize("name", sorted(LOADER_VARIABLES))
 def test_nothing_sets_the_variables_of_the_loader(name: str) -> None:
     assert environment({name: "a"}, {name: "b"}) == {}
 

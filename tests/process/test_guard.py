@@ -150,7 +150,7 @@ if chain == 0:
     posix.close(1)
     trees._stubborn_chain({folder!r})
 trees.until((Path({folder!r}) / "chain").exists)
-table.children, table.descendants, table.marked = late, lambda *roots: set(), lambda marker: ()
+table.children, table.descendants, table.marked_processes = late, lambda *roots: set(), lambda marker: ()
 guard.Guard(status=-1, holder=posix.getppid(), marker=b"NONE", grace=0.0).kill()
 print(not children(), flush=True)
 try:

@@ -46,9 +46,11 @@ class Kernel:
         monkeypatch.setattr(guard.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(guard.time, "sleep", self._sleep)
         monkeypatch.setattr(table, "LINUX", True)
-        monkeypatch.setattr(table, "marked", lambda name: [(process, b"1") for process in sorted(self.marked)])
+        monkeypatch.setattr(
+            table, "marked_processes", lambda name: [(process, b"1") for process in sorted(self.marked)]
+        )
         monkeypatch.setattr(table, "descendants", lambda *roots: set(self.below) if ME in roots else set())
-        monkeypatch.setattr(table, "send", lambda process, number: self._kill(process[0], number))
+        monkeypatch.setattr(table, "send_signal", lambda process, number: self._kill(process[0], number))
         self.refuses = False
 
     def _write(self, fd: int, data: bytes) -> int:
@@ -94,9 +96,9 @@ def said(kernel: Kernel) -> list[str]:
 def test_what_it_says_is_a_line_and_a_holder_that_is_gone_is_no_error(kernel: Kernel) -> None:
     one = made(kernel)
     assert (one.holder, one.marker, one.grace, one.me, one.deadline) == (HOLDER, b"MARK", 9.0, ME, None)
-    one.say("hello")
+    one.send_status_line("hello")
     kernel.refuses = True
-    one.say("nobody")
+    one.send_status_line("nobody")
     assert kernel.written == [(7, b"hello\n")]
 
 
@@ -123,21 +125,21 @@ def test_the_agent_goes_once_while_its_holder_lives_and_wants_no_end(
 @pytest.mark.parametrize(("report", "line", "went"), [(b"", "running\n", True), (b"2", "failed 2\n", False)])
 def test_the_result_of_the_exec_is_reported_once(kernel: Kernel, report: bytes, line: str, went: bool) -> None:
     one = made(kernel)
-    one.hear_report()
+    one.report_exec_result()
     assert said(kernel) == []
     one.is_released = True
     kernel.report = report
-    one.hear_report()
-    one.hear_report()
+    one.report_exec_result()
+    one.report_exec_result()
     assert (said(kernel), one.is_released) == ([line], went)
 
 
 def test_an_exec_under_way_is_waited_for_as_long_as_is_said(kernel: Kernel) -> None:
     one = made(kernel)
     one.is_released = True
-    one.hear_report(1.0)
+    one.report_exec_result(1.0)
     assert said(kernel) == []
-    one.hear_report(9.0)
+    one.report_exec_result(9.0)
     assert said(kernel) == ["running\n"]
 
 
@@ -252,10 +254,10 @@ def test_the_guards_instructions_are_read_as_they_were_told(kernel: Kernel) -> N
 
 def test_the_word_that_an_agent_was_never_started_is_left_once_and_only_where_it_is_wanted(tmp_path: Path) -> None:
     file = tmp_path / "unstarted"
-    guard._leave_note(b"")
+    guard._create_unstarted_file(b"")
     for _ in range(2):
-        guard._leave_note(bytes(file))
-    guard._leave_note(bytes(tmp_path / "none/file"))
+        guard._create_unstarted_file(bytes(file))
+    guard._create_unstarted_file(bytes(tmp_path / "none/file"))
     assert [path.name for path in tmp_path.iterdir()] == ["unstarted"]
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -277,7 +279,7 @@ REASONS: list[tuple[int, str, str]] = [
     (errno.EPERM, "BeamError prog may not be executed exec", "chmod +x prog"),
     (errno.EIO, "BeamError prog could not be started: Input/output error exec", ""),
     (
-        errno.ENOSYS + landlock.FAILED,
+        errno.ENOSYS + landlock.ERRNO_OFFSET,
         f"BeamError prog was not started: {UNPROTECTED} (Function not implemented) confinement",
         "`beam doctor` shows what this system supports",
     ),
@@ -291,31 +293,31 @@ def told(error: BeamError) -> tuple[str, str]:
 
 @pytest.mark.parametrize(("number", "text", "hint"), REASONS)
 def test_each_reason_is_reported_with_what_to_do(number: int, text: str, hint: str) -> None:
-    error = program.refusal(OSError(number, "x"), "prog", env={"PATH": "/nowhere"}, cwd="/")
+    error = program.start_error(OSError(number, "x"), "prog", env={"PATH": "/nowhere"}, cwd="/")
     seen, advice = told(error)
     assert (seen.removesuffix(" shortage"), advice, error.subject) == (text, hint, "prog")
 
 
 def test_other_reasons_are_reported_too(tmp_path: Path) -> None:
-    error = program.refusal(OSError(errno.ENOENT, "x"), "prog", env={}, cwd=f"{tmp_path}/none")
+    error = program.start_error(OSError(errno.ENOENT, "x"), "prog", env={}, cwd=f"{tmp_path}/none")
     assert told(error)[0].startswith(f"ConfigError the folder {tmp_path}/none does not exist")
     assert (error.hint, error.subject) == ("create it, or set another `cwd:`", f"{tmp_path}/none")
     tool = tmp_path / "tool"
     tool.write_text("#!/nowhere/interpreter\n")
     tool.chmod(0o755)
-    error = program.refusal(OSError(errno.ENOENT, "x"), "tool", env={"PATH": str(tmp_path)}, cwd="/")
+    error = program.start_error(OSError(errno.ENOENT, "x"), "tool", env={"PATH": str(tmp_path)}, cwd="/")
     assert told(error) == (
         "NotFoundError tool needs an interpreter that does not exist here not_installed",
         "install it",
     )
-    assert told(program.refusal(ValueError("a null byte"), "p", env={}, cwd="/")) == (
+    assert told(program.start_error(ValueError("a null byte"), "p", env={}, cwd="/")) == (
         "BeamError p could not be started: a null byte exec",
         "",
     )
     disk = DiskError("can't write")
-    assert program.refusal(disk, "p", env={}, cwd="/") is disk
+    assert program.start_error(disk, "p", env={}, cwd="/") is disk
     disk.__cause__ = OSError(errno.EMFILE, "x")
-    assert type(program.refusal(disk, "p", env={}, cwd="/")).__name__ == "ShortageError"
+    assert type(program.start_error(disk, "p", env={}, cwd="/")).__name__ == "ShortageError"
 
 
 # -- signals that reach no other process -------------------------------------------------------------------------------
@@ -355,11 +357,11 @@ def test_a_signal_reaches_the_process_that_began_then_or_none(
     monkeypatch.setattr(table.posix, "close", closed.append)
     monkeypatch.setattr(table.posix, "kill", hit("pid"))
     monkeypatch.setattr(table, "_signal", SimpleNamespace(pidfd_send_signal=hit("fd")))
-    assert table.send((7, start), 9) is sent
+    assert table.send_signal((7, start), 9) is sent
     assert closed == ([] if opens else [3])
     assert calls == ([("pid", 7, 9) if opens else ("fd", 3, 9)] if sent else [])
     monkeypatch.setattr(table, "stat_of", lambda pid: None)
-    assert table.send((7, start), 9) is False
+    assert table.send_signal((7, start), 9) is False
 
 
 OWNER = Owner(pid=7, start_ticks=5, boot_id="b", pid_namespace="n", host="h")
@@ -398,10 +400,12 @@ def test_a_zombie_has_no_start(row: Any, ticks: int | None, monkeypatch: pytest.
 
 def test_a_strike_hits_the_marked_the_recorded_and_all_below_but_none_above(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[Process, int]] = []
-    monkeypatch.setattr(tree, "_lineage", lambda: {1, 2})
-    monkeypatch.setattr(table, "marked", lambda name: [((2, 1), b"1"), ((10, 1), b"1"), ((11, 1), table.GUARD_VALUE)])
+    monkeypatch.setattr(tree, "_self_and_ancestors", lambda: {1, 2})
+    monkeypatch.setattr(
+        table, "marked_processes", lambda name: [((2, 1), b"1"), ((10, 1), b"1"), ((11, 1), table.GUARD_VALUE)]
+    )
     monkeypatch.setattr(table, "descendants", lambda *roots: {(13, 1), (1, 1)} if set(roots) >= {10, 12} else set())
-    monkeypatch.setattr(table, "send", lambda process, number: sent.append((process, number)))
+    monkeypatch.setattr(table, "send_signal", lambda process, number: sent.append((process, number)))
     monkeypatch.setattr(tree, "start_ticks", lambda pid: {12: 1, 14: 2}.get(pid))
     hunt = tree._Cleanup(b"M", {(12, 1), (14, 1)})
     found = {(10, 1), (11, 1), (12, 1), (13, 1)}
@@ -412,9 +416,9 @@ def test_a_strike_hits_the_marked_the_recorded_and_all_below_but_none_above(monk
 def test_guards_are_woken_and_told_to_end_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = [[((11, 1), table.GUARD_VALUE), ((10, 1), b"1")], [((11, 1), table.GUARD_VALUE)], []]
     sent: list[tuple[Process, int]] = []
-    monkeypatch.setattr(tree, "_lineage", lambda: {1})
-    monkeypatch.setattr(table, "marked", lambda name: looks.pop(0))
-    monkeypatch.setattr(table, "send", lambda process, number: sent.append((process, number)))
+    monkeypatch.setattr(tree, "_self_and_ancestors", lambda: {1})
+    monkeypatch.setattr(table, "marked_processes", lambda name: looks.pop(0))
+    monkeypatch.setattr(table, "send_signal", lambda process, number: sent.append((process, number)))
     monkeypatch.setattr(tree.time, "sleep", lambda seconds: None)
     hunt = tree._Cleanup(b"M", set())
     hunt.let_guards_finish(until=time.monotonic() + 60)
@@ -436,16 +440,16 @@ def test_orphans_are_the_children_in_other_sessions_since_the_guard(monkeypatch:
     killed: list[Any] = []
     looks = [list(ROWS), [], []]
     monkeypatch.setattr(tree, "_subreaper", True)
-    monkeypatch.setattr(tree, "spared", {14})
+    monkeypatch.setattr(tree, "spared_pids", {14})
     monkeypatch.setattr(table, "children", lambda: looks.pop(0))
     monkeypatch.setattr(table, "stat_of", ROWS.get)
-    monkeypatch.setattr(table, "send", lambda process, number: killed.append((process, number)))
+    monkeypatch.setattr(table, "send_signal", lambda process, number: killed.append((process, number)))
     monkeypatch.setattr(tree.os, "getsid", lambda pid: 5)
     monkeypatch.setattr(tree.os, "getpgid", lambda pid: pid * 10)
     monkeypatch.setattr(tree.os, "killpg", lambda group, number: killed.append(group))
     monkeypatch.setattr(tree.os, "waitpid", lambda pid, options: killed.append(f"reaped {pid}"))
     monkeypatch.setattr(tree.time, "sleep", lambda seconds: None)
-    assert tree.end_orphans(since=100) == tree.Cleaned(ended=1, left=())
+    assert tree.end_orphans(since=100) == tree.CleanupResult(ended=1, left=())
     assert killed == [100, ((10, 100), table.SIGKILL), "reaped 10", 110, "reaped 11"]
     monkeypatch.setattr(tree, "_subreaper", False)
-    assert tree.end_orphans(since=0) == tree.Cleaned()
+    assert tree.end_orphans(since=0) == tree.CleanupResult()

@@ -41,12 +41,12 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 def test_each_child_is_killed_with_its_group_once_and_never_the_guards_own(killed: list[tuple[str, int]]) -> None:
-    assert Played(False, False, True)._chase() is True
+    assert Played(False, False, True)._kill_children() is True
     assert sorted(killed) == [("group", 80), ("group", 90), ("process", 7), ("process", 8)]
 
 
 def test_without_a_child_the_chase_is_over_at_once(killed: list[tuple[str, int]]) -> None:
-    assert Played(True)._chase() is True
+    assert Played(True)._kill_children() is True
     assert killed == []
 
 
@@ -56,7 +56,7 @@ def test_children_that_can_not_be_ended_do_not_hold_the_guard_up(
     moments = iter(range(100))
     monkeypatch.setattr(guard.time, "monotonic", lambda: next(moments) * guard.CHASE_SECONDS)
     monkeypatch.setattr(guard.time, "sleep", lambda seconds: None)
-    assert Played(False)._chase() is False
+    assert Played(False)._kill_children() is False
     assert next(moments) <= 4
 
 
@@ -79,7 +79,7 @@ class Waiting:
     def on_signals(self, numbers: bytes) -> None:
         self.heard += [numbers, "over"]
 
-    def hear_report(self) -> None:
+    def report_exec_result(self) -> None:
         self.heard += ["report", "over"]
 
     def end(self, grace: float) -> None:

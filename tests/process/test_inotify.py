@@ -62,7 +62,7 @@ def test_where_no_watch_and_no_instance_is_left_the_error_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notices = Inotify()
-    monkeypatch.setattr(inotify, "_function", lambda name: lambda *arguments: -1)
+    monkeypatch.setattr(inotify, "_libc_function", lambda name: lambda *arguments: -1)
     with pytest.raises(OSError, match="no inotify watch") as watch:
         notices.add(tmp_path, inotify.CREATE)
     assert watch.value.errno == errno.ENOSPC

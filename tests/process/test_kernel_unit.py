@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from beam.process import landlock, program, table
-from beam.process.links import LinkSearch, leading_into
+from beam.process.links import LinkSearch, find_links_into
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 
@@ -143,8 +143,8 @@ def test_what_the_kernel_refuses_is_an_error(
 def test_a_confinement_that_failed_is_told_apart_from_an_exec_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landlock.table, "libc", Kernel(create=-1).libc)
     with pytest.raises(OSError, match="could not be confined") as refused:
-        landlock.confine_as(landlock.encode_paths([b"/nowhere"], []), 1)
-    assert refused.value.errno == errno.ENOSYS + landlock.FAILED
+        landlock.confine_encoded(landlock.encode_paths([b"/nowhere"], []), 1)
+    assert refused.value.errno == errno.ENOSYS + landlock.ERRNO_OFFSET
 
 
 @pytest.mark.parametrize(
@@ -176,14 +176,14 @@ def test_the_way_to_a_folder_goes_by_its_links_and_ends_at_its_real_place(tmp_pa
     (tmp_path / "a/whole").symlink_to(tmp_path / "real")
     (tmp_path / "a/ring").symlink_to("ring")
     for name in (b"a/link/deep/x", b"a/./link//deep/../deep/x", b"a/whole/deep/x"):
-        folders, ends = landlock.way_to([base + b"/" + name])
+        folders, ends = landlock.folders_leading_to([base + b"/" + name])
         assert ends == {base + b"/real/deep/x"}
         assert {base, base + b"/a", base + b"/real", base + b"/real/deep", b"/"} <= folders
-    assert landlock.way_to([b"/", b"/.."]) == (set(), {b"/"})
-    folders, ends = landlock.way_to([base + b"/real", base + b"/real/deep/x"])
+    assert landlock.folders_leading_to([b"/", b"/.."]) == (set(), {b"/"})
+    folders, ends = landlock.folders_leading_to([base + b"/real", base + b"/real/deep/x"])
     assert base + b"/real" not in folders and base + b"/real/deep" not in folders
     with pytest.raises(OSError, match="too many links"):
-        landlock.way_to([base + b"/a/ring"])
+        landlock.folders_leading_to([base + b"/a/ring"])
 
 
 # -- /proc -------------------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def proc(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process table above."""
     names = [path.split("/")[2] for path in PROC if path.endswith("/stat")]
     monkeypatch.setattr(table, "LINUX", True)
-    monkeypatch.setattr(table, "read", lambda path: PROC.get(path, b""))
+    monkeypatch.setattr(table, "read_file", lambda path: PROC.get(path, b""))
     monkeypatch.setattr(table.posix, "listdir", lambda path: [*names, "self", "meminfo"])
     monkeypatch.setattr(table.posix, "getpid", lambda: 9)
 
@@ -245,9 +245,9 @@ def test_the_newest_are_first_and_those_below_a_process_are_found_through_zombie
 
 
 def test_the_environments_above_are_the_nearest_first_up_to_the_first_process(proc: None) -> None:
-    assert list(table.environments_above(5)) == [[b""], [b"A=1", b"MARK=guard", b"B="]]
-    assert list(table.environments_above(1)) == [[b""]]
-    assert list(table.environments_above(0)) == []
+    assert list(table.ancestor_environments(5)) == [[b""], [b"A=1", b"MARK=guard", b"B="]]
+    assert list(table.ancestor_environments(1)) == [[b""]]
+    assert list(table.ancestor_environments(0)) == []
 
 
 @pytest.mark.parametrize(("pid", "value"), [(7, b"guard"), (9, b"1"), (13, None), (99, None)])
@@ -258,8 +258,8 @@ def test_a_marker_is_a_variable_of_just_that_name(proc: None, pid: int, value: b
 @linux
 def test_a_file_is_read_whole_and_one_that_is_not_there_is_empty(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * 200_000)
-    assert table.read(str(tmp_path / "large")) == b"x" * 200_000
-    assert table.read(str(tmp_path / "none")) == table.read(str(tmp_path)) == b""
+    assert table.read_file(str(tmp_path / "large")) == b"x" * 200_000
+    assert table.read_file(str(tmp_path / "none")) == table.read_file(str(tmp_path)) == b""
 
 
 # -- programs and links ------------------------------------------------------------------------------------------------
@@ -272,14 +272,14 @@ def test_a_program_is_looked_for_in_the_folders_of_its_path(tmp_path: Path) -> N
     env = {"PATH": f"/nowhere:{tmp_path}/bin"}
     if os.getuid():
         with pytest.raises(PermissionError):
-            program.check("tool", env=env, cwd="/")
+            program.check_executable("tool", env=env, cwd="/")
     tool.chmod(0o755)
-    program.check("tool", env=env, cwd="/")
-    program.check(str(tool), env={"PATH": ""}, cwd="/")
-    program.check("./bin/tool", env={"PATH": ""}, cwd=str(tmp_path))
+    program.check_executable("tool", env=env, cwd="/")
+    program.check_executable(str(tool), env={"PATH": ""}, cwd="/")
+    program.check_executable("./bin/tool", env={"PATH": ""}, cwd=str(tmp_path))
     for name in ("other", "./tool", str(tmp_path / "other")):
         with pytest.raises(FileNotFoundError):
-            program.check(name, env=env, cwd=str(tmp_path))
+            program.check_executable(name, env=env, cwd=str(tmp_path))
 
 
 def test_the_search_for_links_tells_all_that_it_found(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_the_search_for_links_tells_all_that_it_found(tmp_path: Path) -> None:
     (tree / "deep/link").symlink_to(tmp_path / "state/x")
     (tree / "other").symlink_to(tmp_path / "beside")
     (tree / "file").touch()
-    found = leading_into([str(tmp_path / "state")], str(tree), now=lambda: 0.0)
+    found = find_links_into([str(tmp_path / "state")], str(tree), now=lambda: 0.0)
     assert found == LinkSearch(links=(str(tree / "link"), str(tree / "deep/link")), entries=5)
-    assert leading_into([str(tmp_path / "state")], str(tree), entries=4).skipped == (str(tree), str(tree / "deep"))
-    assert leading_into([str(tmp_path / "state")], str(tree), entries=0).skipped == (str(tree),)
+    assert find_links_into([str(tmp_path / "state")], str(tree), entries=4).skipped == (str(tree), str(tree / "deep"))
+    assert find_links_into([str(tmp_path / "state")], str(tree), entries=0).skipped == (str(tree),)

@@ -157,8 +157,8 @@ def came_of(tries: list[tuple[str, str, dict[str, str]]], confinement: Confineme
     return dict(json.loads(line) for line in lines)
 
 
-def run(confinement: Confinement | None, argv: list[str], lines: list[bytes]) -> spawn.Ended:
-    async def main() -> spawn.Ended:
+def run(confinement: Confinement | None, argv: list[str], lines: list[bytes]) -> spawn.ProcessEnd:
+    async def main() -> spawn.ProcessEnd:
         async with asyncio.timeout(60):
             child = await spawn.start(
                 argv,
@@ -219,7 +219,7 @@ def test_what_is_refused_to_a_confined_process_is_done_by_one_that_is_not(tmp_pa
 def test_a_process_on_a_terminal_is_confined_as_one_without(tmp_path: Path) -> None:
     place = Place(tmp_path)
 
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         child = await spawn.start_in_terminal(
             ["sh", "-c", f"echo x >{place.state}/file || exit 9"],
             env={"PATH": os.environ["PATH"]},
@@ -287,7 +287,7 @@ def test_every_version_of_landlock_protects_from_what_it_knows(version: int, tmp
 
 
 def way(*paths: Path) -> tuple[set[str], set[str]]:
-    folders, ends = landlock.way_to([os.fsencode(path) for path in paths])
+    folders, ends = landlock.folders_leading_to([os.fsencode(path) for path in paths])
     return {os.fsdecode(folder) for folder in folders}, {os.fsdecode(end) for end in ends}
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.process.lines import Lines, Tail
+from beam.process.lines import LineSplitter, Tail
 
 STREAM = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\0", b"\xff\xfe", b"\r"])).map(b"".join)
 
 
 def split(chunks: list[bytes], limit: int) -> tuple[list[bytes], int]:
-    lines = Lines(limit)
+    lines = LineSplitter(limit)
     found = [line for chunk in chunks for line in lines.feed(chunk)]
     return found + lines.end(), lines.cut
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.process.links import hard_linked, leading_into
+from beam.process.links import find_links_into, hard_linked_files
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_link_in_the_project_that_leads_to_the_state_or_above_it_is_found(
     link.symlink_to(target.format(base=tmp_path))
     if target.endswith("other"):
         (project / "other").symlink_to(state)
-    found = leading_into([str(state)], str(project))
+    found = find_links_into([str(state)], str(project))
     assert (str(link) in found.links) is leads
     assert found.skipped == ()
 
@@ -54,7 +54,7 @@ def test_a_look_at_a_large_tree_ends_and_says_where_it_did_not_look(state: Path,
     for number in range(30):
         (tmp_path / f"project/{number}").mkdir()
         (tmp_path / f"project/{number}/link").symlink_to(state)
-    found = leading_into([str(state)], str(tmp_path / "project"), entries=40)
+    found = find_links_into([str(state)], str(tmp_path / "project"), entries=40)
     assert found.entries == 40
     assert 0 < len(found.links) < 30
     assert found.skipped and all(Path(folder).is_dir() for folder in found.skipped)
@@ -62,7 +62,7 @@ def test_a_look_at_a_large_tree_ends_and_says_where_it_did_not_look(state: Path,
 
 def test_a_look_that_takes_too_long_ends(state: Path, tmp_path: Path) -> None:
     ticks = iter(range(1000))
-    found = leading_into([str(state)], str(tmp_path / "project"), seconds=0.5, now=lambda: next(ticks))
+    found = find_links_into([str(state)], str(tmp_path / "project"), seconds=0.5, now=lambda: next(ticks))
     assert found.skipped == (str(tmp_path / "project"),)
 
 
@@ -71,13 +71,13 @@ def test_a_folder_that_can_not_be_looked_into_is_reported(state: Path, tmp_path:
     locked = tmp_path / "project/deep"
     locked.chmod(0)
     try:
-        assert leading_into([str(state)], str(tmp_path / "project")).skipped == (str(locked),)
+        assert find_links_into([str(state)], str(tmp_path / "project")).skipped == (str(locked),)
     finally:
         locked.chmod(0o700)
 
 
 def test_a_folder_that_is_gone_when_it_is_looked_into_ends_nothing(state: Path, tmp_path: Path) -> None:
-    found = leading_into([str(state)], str(tmp_path / "gone"), now=time.monotonic)
+    found = find_links_into([str(state)], str(tmp_path / "gone"), now=time.monotonic)
     assert (found.links, found.skipped) == ((), (str(tmp_path / "gone"),))
 
 
@@ -88,10 +88,10 @@ def test_a_file_with_a_second_name_is_found_directly_in_a_folder_and_deep_below_
     waiting, trust, other = root / "agents/a/queue/new/x.json", state / "trust.json", state / "projects/two/y.json"
     for file in (waiting, trust, other):
         file.write_text("{}")
-    assert list(hard_linked([str(state)], below=str(root))) == []
+    assert list(hard_linked_files([str(state)], below=str(root))) == []
     for number, file in enumerate((waiting, trust, other)):
         (tmp_path / f"second-{number}").hardlink_to(file)
-    assert list(hard_linked([str(state)], below=str(root))) == [str(trust), str(waiting)]
+    assert list(hard_linked_files([str(state)], below=str(root))) == [str(trust), str(waiting)]
 
 
 def test_the_look_for_second_names_is_bounded(tmp_path: Path) -> None:
@@ -101,5 +101,5 @@ def test_the_look_for_second_names_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/file").write_text("")
     (tmp_path / "deep/second").hardlink_to(tmp_path / "deep/file")
-    assert len(list(hard_linked([], below=str(tmp_path), entries=10))) <= 10
-    assert len(list(hard_linked([], below=str(tmp_path)))) == 42
+    assert len(list(hard_linked_files([], below=str(tmp_path), entries=10))) <= 10
+    assert len(list(hard_linked_files([], below=str(tmp_path)))) == 42

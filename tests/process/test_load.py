@@ -22,13 +22,13 @@ def test_a_tree_is_its_roots_and_all_below_them() -> None:
         owner = msgspec.structs.replace(
             tree.this_process(), pid=parent.pid, start_ticks=tree.start_ticks(parent.pid) or 0
         )
-        found = load.of_trees([owner, owner])
+        found = load.load_of_trees([owner, owner])
         assert found is not None
         assert found.processes == 2
         assert found.rss_bytes > 100_000
         other = msgspec.structs.replace(owner, start_ticks=owner.start_ticks + 1)
-        assert load.of_trees([other]) == load.Load(0, 0)
-        assert load.of_trees([msgspec.structs.replace(owner, boot_id="", host="elsewhere")]) is None
+        assert load.load_of_trees([other]) == load.Load(0, 0)
+        assert load.load_of_trees([msgspec.structs.replace(owner, boot_id="", host="elsewhere")]) is None
     finally:
         subprocess.run(["pkill", "-P", str(parent.pid)], check=False)
         parent.kill()
@@ -36,5 +36,5 @@ def test_a_tree_is_its_roots_and_all_below_them() -> None:
 
 
 def test_no_process_at_all_is_none_and_no_memory() -> None:
-    assert load.of_trees([]) == load.Load(0, 0)
+    assert load.load_of_trees([]) == load.Load(0, 0)
     assert load.rss_bytes(2**22 + 1) is None

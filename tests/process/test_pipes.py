@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from beam.process.pipes import HeldProcess, Output, Status, do_nothing
+from beam.process.pipes import GuardStatus, HeldProcess, Output, do_nothing
 
 Said = tuple[HeldProcess, bool, int, int | None, str | None, tuple[int, int] | None]
 
 
 def said(*chunks: bytes) -> Said:
     async def main() -> Said:
-        status = Status(asyncio.get_running_loop())
+        status = GuardStatus(asyncio.get_running_loop())
         for chunk in chunks:
             status.feed(chunk)
         status.end()

@@ -8,13 +8,13 @@ import os
 import pytest
 
 from beam.base.errors import BeamError, NotFoundError, ShortageError
-from beam.process.program import refusal
+from beam.process.program import start_error
 
 
 @pytest.mark.parametrize(
     ("number", "kind"), [(errno.EAGAIN, ShortageError), (errno.ENOMEM, ShortageError), (errno.ENOENT, NotFoundError)]
 )
 def test_a_shortage_passes_and_a_missing_program_does_not(number: int, kind: type[BeamError]) -> None:
-    error = refusal(OSError(number, os.strerror(number)), "prog", env={}, cwd="/")
+    error = start_error(OSError(number, os.strerror(number)), "prog", env={}, cwd="/")
     assert type(error) is kind
     assert "prog" in error.message

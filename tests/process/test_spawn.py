@@ -49,10 +49,10 @@ async def start(argv: list[str], on_line: Callable[[bytes], None] = lambda line:
     return child
 
 
-def outcome(argv: list[str], *, feed: bytes | None = None, **more: Any) -> tuple[spawn.Ended, list[bytes]]:
+def outcome(argv: list[str], *, feed: bytes | None = None, **more: Any) -> tuple[spawn.ProcessEnd, list[bytes]]:
     lines: list[bytes] = []
 
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         child = await start(argv, lines.append, stdin=feed is not None, **more)
         if feed is not None:
             await child.feed(feed)
@@ -63,7 +63,7 @@ def outcome(argv: list[str], *, feed: bytes | None = None, **more: Any) -> tuple
 
 def test_an_agent_that_exits_has_a_code_its_lines_and_the_end_of_its_stderr() -> None:
     ended, lines = outcome(["sh", "-c", "echo one; echo two; echo oops >&2; exit 3"])
-    assert (ended, lines) == (spawn.Ended(code=3, stderr_tail="oops\n"), [b"one", b"two"])
+    assert (ended, lines) == (spawn.ProcessEnd(code=3, stderr_tail="oops\n"), [b"one", b"two"])
 
 
 @pytest.mark.parametrize("name", ["KILL", "TERM", "INT", "PIPE", "USR1"])
@@ -123,7 +123,7 @@ def test_an_agent_that_does_not_wait_for_its_reader_loses_output_to_a_pipe_and_n
 def test_a_reader_that_is_late_loses_nothing_of_a_file(tmp_path: Path) -> None:
     lines: list[bytes] = []
 
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         child = await start([*PYTHON, HASTY], lines.append, stdout_in=tmp_path)
         while tree.start_ticks(child.pid):
             time.sleep(0.01)  # the event loop is busy until the agent is over
@@ -157,7 +157,7 @@ def test_a_megabyte_waits_in_the_pipe_for_a_reader_that_is_late() -> None:
     lines: list[bytes] = []
     write = "import os; os.set_blocking(1, False); os._exit(os.write(1, b'x' * 1_000_000) != 1_000_000)"
 
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         child = await start([*PYTHON, write], lines.append)
         while tree.start_ticks(child.pid):
             time.sleep(0.01)
@@ -245,7 +245,7 @@ def test_stdin_may_be_written_in_steps() -> None:
 
 
 def test_without_stdin_the_agent_reads_nothing() -> None:
-    assert outcome(["cat"]) == (spawn.Ended(code=0), [])
+    assert outcome(["cat"]) == (spawn.ProcessEnd(code=0), [])
 
 
 def test_any_output_is_activity_also_without_a_newline_or_on_stderr() -> None:
@@ -275,12 +275,12 @@ def test_nothing_is_left_when_the_child_was_waited_for(kind: str, tmp_path: Path
 
 
 def test_a_child_is_not_executed_before_it_is_let_go(tmp_path: Path) -> None:
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         child = await hold(["touch", str(tmp_path / "ran")], unstarted=tmp_path / "unstarted")
         assert tree.start_ticks(child.pid) == child.start_ticks
         assert list(tmp_path.iterdir()) == []
         child.go()
-        assert await child.executed()
+        assert await child.wait_for_exec()
         return await child.wait()
 
     assert run(main()).code == 0
@@ -292,7 +292,7 @@ def test_a_child_that_is_ended_before_it_was_let_go_leaves_word(tmp_path: Path) 
         child = await hold(["touch", str(tmp_path / "ran")], unstarted=tmp_path / "unstarted")
         child.end(60)
         child.go()
-        assert not await child.executed()
+        assert not await child.wait_for_exec()
         await child.wait()
 
     run(main())
@@ -301,7 +301,10 @@ def test_a_child_that_is_ended_before_it_was_let_go_leaves_word(tmp_path: Path) 
 
 WEDGED = (
     "guard._wait = wedged; guard.main(told)",
-    "wedged = lambda guard, **more: (guard.let_go(), guard.hear_report(9), [time.sleep(9) for _ in range(99)])",
+    (
+        "wedged = lambda guard, **more: "
+        "(guard.release_agent(), guard.report_exec_result(9), [time.sleep(9) for _ in range(99)])"
+    ),
 )
 
 
@@ -315,7 +318,7 @@ def test_a_guard_that_does_nothing_any_more_is_killed_with_all_that_the_agent_le
     monkeypatch.setattr(spawn, "WEDGED_SECONDS", 0.5)
     monkeypatch.setattr(spawn, "LOOK_SECONDS", 0.1)
 
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         ready = asyncio.Event()
         pids: list[int] = []
 
@@ -336,7 +339,7 @@ def test_a_guard_that_does_nothing_any_more_is_killed_with_all_that_the_agent_le
 
 
 def test_a_guard_that_somebody_stopped_goes_on_when_the_end_is_wanted() -> None:
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         ready = asyncio.Event()
         child = await start(
             ["sh", "-c", "trap 'exit 4' TERM; echo up; while :; do sleep 0.01; done"], lambda _: ready.set()
@@ -350,7 +353,7 @@ def test_a_guard_that_somebody_stopped_goes_on_when_the_end_is_wanted() -> None:
 
 
 def test_ending_gives_the_agent_its_grace() -> None:
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         ready = asyncio.Event()
         script = "trap 'echo bye; exit 8' TERM; echo ready; while :; do sleep 0.01; done"
         child = await start(["sh", "-c", script], lambda line: ready.set())
@@ -362,7 +365,7 @@ def test_ending_gives_the_agent_its_grace() -> None:
 
 
 def test_an_interrupt_reaches_the_agent() -> None:
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         ready = asyncio.Event()
         child = await start(
             ["sh", "-c", "trap 'exit 12' TERM; echo ready; while :; do sleep 0.01; done"], lambda line: ready.set()
@@ -379,7 +382,7 @@ def test_an_interrupt_reaches_the_agent() -> None:
 
 @pytest.mark.parametrize("grandchild", ["sleep 600 &", "env -i setsid sleep 600 &", ""])
 def test_a_killed_guard_is_an_end_that_nobody_knows(grandchild: str) -> None:
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         ready = asyncio.Event()
         pids: list[int] = []
 
@@ -400,7 +403,7 @@ def test_a_killed_guard_is_an_end_that_nobody_knows(grandchild: str) -> None:
 
 
 def test_children_at_once_do_not_touch_each_other() -> None:
-    async def main() -> list[spawn.Ended]:
+    async def main() -> list[spawn.ProcessEnd]:
         children = [
             await start(["sh", "-c", f"setsid sleep 600 & read x; exit {n}"], turn_key=f"{KEY}n{n}", stdin=True)
             for n in range(6)
@@ -432,7 +435,7 @@ def test_what_a_callback_raises_ends_the_tree_and_is_raised_by_wait() -> None:
 
 
 def test_waiting_may_be_given_up_and_taken_up_again() -> None:
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         child = await start(["cat"], stdin=True)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
@@ -454,7 +457,7 @@ def test_a_start_that_is_cancelled_leaves_nothing() -> None:
             await starting
 
     run(main())
-    assert tree.clean(spawn.marker(f"{KEY}cancelled"), []) == tree.Cleaned()
+    assert tree.end_processes(spawn.marker_name(f"{KEY}cancelled"), []) == tree.CleanupResult()
 
 
 @pytest.mark.parametrize("program", ["no-such-program", "/no/such/program"])
@@ -550,7 +553,7 @@ def test_no_descriptor_and_no_child_is_left_behind() -> None:
     with pytest.raises(BeamError):
         outcome(["true", "x" * 200_000])
     assert descriptors() == before
-    assert tree.spared == set()
+    assert tree.spared_pids == set()
 
 
 @pytest.mark.parametrize("in_file", [False, True])
@@ -578,4 +581,4 @@ def test_a_child_that_ended_is_freed_at_once_and_not_when_garbage_is_collected(i
 def test_a_child_started_from_a_thread_lives_as_any_other() -> None:
     with ThreadPoolExecutor(1) as pool:
         ended, lines = pool.submit(outcome, ["cat"], feed=b"x\n").result()
-    assert (ended, lines) == (spawn.Ended(code=0), [b"x"])
+    assert (ended, lines) == (spawn.ProcessEnd(code=0), [b"x"])

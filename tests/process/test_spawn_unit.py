@@ -40,10 +40,10 @@ def ended(
     error: Exception | None = None,
     number: int = 0,
     before: Callable[[spawn.Child], None] = lambda child: None,
-) -> spawn.Ended:
+) -> spawn.ProcessEnd:
     """The end of a child whose guard is gone, whose callback raised `error`, and whose start failed with `number`."""
 
-    async def main() -> spawn.Ended:
+    async def main() -> spawn.ProcessEnd:
         made = child()
         closed = asyncio.get_running_loop().create_future()
         closed.set_result(None)
@@ -57,7 +57,7 @@ def ended(
         async def done() -> None: ...
 
         monkeypatch.setattr(made, "_connect", done)
-        monkeypatch.setattr(made, "_guard_gone", done)
+        monkeypatch.setattr(made, "_wait_for_guard", done)
         made._pipes, made._cleaned = [Closed(), Closed()], (2, 1)  # type: ignore[list-item]
         made._lifeline = os.open(os.devnull, os.O_WRONLY)
         made._refuse = lambda refused: BeamError(f"refused: {refused.strerror}")
@@ -65,7 +65,7 @@ def ended(
         made._tail.feed(b"last words\n")
         before(made)
         try:
-            return await made._end()
+            return await made._wait_for_end()
         finally:
             assert (made._lifeline, made._pipes) == (-1, [])
 

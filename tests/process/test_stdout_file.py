@@ -104,7 +104,7 @@ def test_a_planned_read_is_given_up_when_the_file_is_closed(tmp_path: Path) -> N
     async def main() -> None:
         file = await followed(tmp_path, [], notified=False)
         file.close_sink()
-        file._later(3600)
+        file._schedule_read(3600)
         planned = file._next
         file.close()
         assert planned is not None and planned.cancelled()

@@ -25,7 +25,7 @@ def test_a_long_answer_of_claude_is_whole_though_nobody_read_until_claude_was_go
     folder.mkdir()
     make_repository(folder, tmp_path)
 
-    async def main(env: dict[str, str]) -> spawn.Ended:
+    async def main(env: dict[str, str]) -> spawn.ProcessEnd:
         child = await spawn.start(
             [str(claude), "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"],
             env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **env},

@@ -72,7 +72,7 @@ def test_a_process_whose_first_thread_ended_is_alive() -> None:
     assert process.stdout
     try:
         assert process.stdout.readline() == b"ready\n"
-        trees.until(lambda: b") Z " in table.read(f"/proc/{process.pid}/stat"))
+        trees.until(lambda: b") Z " in table.read_file(f"/proc/{process.pid}/stat"))
         row = table.stat_of(process.pid)
         assert row
         assert row[3]
@@ -88,7 +88,7 @@ def test_the_marker_is_found_by_its_whole_name(sleeper: subprocess.Popen[bytes])
     assert table.marker_of(sleeper.pid, b"EMPTY") == b""
     assert table.marker_of(sleeper.pid, b"TURN_tabletest") is None
     assert table.marker_of(sleeper.pid, b"BEAM_TURN_table") is None
-    assert list(table.marked(b"BEAM_TURN_tabletest")) == [((sleeper.pid, start_of(sleeper.pid)), b"1")]
+    assert list(table.marked_processes(b"BEAM_TURN_tabletest")) == [((sleeper.pid, start_of(sleeper.pid)), b"1")]
 
 
 @pytest.mark.slow
@@ -122,17 +122,17 @@ def test_children_are_those_of_every_thread(sleeper: subprocess.Popen[bytes]) ->
 
 @pytest.mark.slow
 def test_a_signal_reaches_the_very_process(sleeper: subprocess.Popen[bytes]) -> None:
-    assert table.send((sleeper.pid, start_of(sleeper.pid)), signal.SIGKILL)
+    assert table.send_signal((sleeper.pid, start_of(sleeper.pid)), signal.SIGKILL)
     assert sleeper.wait() == -signal.SIGKILL
-    assert not table.send((sleeper.pid, 1), signal.SIGKILL)
+    assert not table.send_signal((sleeper.pid, 1), signal.SIGKILL)
 
 
 @pytest.mark.slow
 def test_a_signal_never_reaches_another_process_with_the_same_pid(sleeper: subprocess.Popen[bytes]) -> None:
-    assert not table.send((sleeper.pid, start_of(sleeper.pid) - 1), signal.SIGKILL)
+    assert not table.send_signal((sleeper.pid, start_of(sleeper.pid) - 1), signal.SIGKILL)
     time.sleep(0)
     assert sleeper.poll() is None
 
 
 def test_a_file_that_cannot_be_read_is_empty() -> None:
-    assert table.read("/proc/no-such") == b""
+    assert table.read_file("/proc/no-such") == b""

@@ -27,7 +27,7 @@ def test_only_living_processes_of_this_user_that_carry_the_variable_are_named(mo
     monkeypatch.setattr(table, "stat_of", lambda pid: ("x", 1, pid * 2, pid != 13))  # 13 is a zombie
     monkeypatch.setattr(table.posix, "stat", owned)
     monkeypatch.setattr(table.posix, "getuid", lambda: 1000)
-    assert list(table.marked(b"MARK")) == [((10, 20), b"guard"), ((12, 24), b"1")]
+    assert list(table.marked_processes(b"MARK")) == [((10, 20), b"guard"), ((12, 24), b"1")]
 
 
 @pytest.mark.parametrize(
@@ -44,5 +44,5 @@ def test_the_newest_processes_come_first_also_after_their_numbers_wrapped(
     last: bytes, pids: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table.posix, "listdir", lambda _: ["1", "3", "self", "12", "40", "41", "900"])
-    monkeypatch.setattr(table, "read", lambda path: last if path == "/proc/loadavg" else b"")
+    monkeypatch.setattr(table, "read_file", lambda path: last if path == "/proc/loadavg" else b"")
     assert table.pids() == pids

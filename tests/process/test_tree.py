@@ -99,7 +99,7 @@ def test_cleaning_ends_a_recorded_process_and_what_is_below_it() -> None:
     shell = subprocess.Popen(["sh", "-c", "env -i sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)
     assert shell.stdout
     below = owner(int(shell.stdout.readline()))
-    cleaned = tree.clean("BEAM_TURN_none", [owner(shell.pid)])
+    cleaned = tree.end_processes("BEAM_TURN_none", [owner(shell.pid)])
     assert shell.wait(timeout=30) == -signal.SIGKILL
     shell.stdout.close()
     assert (cleaned.ended, cleaned.left) == (2, ())
@@ -109,8 +109,8 @@ def test_cleaning_ends_a_recorded_process_and_what_is_below_it() -> None:
 @pytest.mark.slow
 def test_cleaning_never_hits_a_process_that_got_a_recorded_pid(sleeper: subprocess.Popen[bytes]) -> None:
     recorded = owner(sleeper.pid)
-    cleaned = tree.clean("BEAM_TURN_none", [replace(recorded, start_ticks=recorded.start_ticks - 1)])
-    assert cleaned == tree.Cleaned()
+    cleaned = tree.end_processes("BEAM_TURN_none", [replace(recorded, start_ticks=recorded.start_ticks - 1)])
+    assert cleaned == tree.CleanupResult()
     assert tree.is_alive(recorded)
 
 
@@ -118,7 +118,7 @@ def test_cleaning_never_hits_a_process_that_got_a_recorded_pid(sleeper: subproce
 @pytest.mark.parametrize("elsewhere", [{"host": "other", "boot_id": "other"}, {"pid_namespace": "1"}])
 def test_cleaning_leaves_a_process_elsewhere_alone(elsewhere: dict[str, str], sleeper: subprocess.Popen[bytes]) -> None:
     recorded = owner(sleeper.pid)
-    assert tree.clean("BEAM_TURN_none", [replace(recorded, **elsewhere)]) == tree.Cleaned()
+    assert tree.end_processes("BEAM_TURN_none", [replace(recorded, **elsewhere)]) == tree.CleanupResult()
     assert tree.is_alive(recorded)
 
 
@@ -130,7 +130,8 @@ def test_cleaning_never_ends_itself_or_those_above_it(sleeper: subprocess.Popen[
         "from msgspec.structs import replace\n"
         "def owner(pid): return replace(tree.this_process(), pid=pid, start_ticks=tree.start_ticks(pid))\n"
         "other = subprocess.Popen(['sleep', '600'])\n"
-        "print(tree.clean('BEAM_TURN_own', [owner(os.getpid()), owner(os.getppid())]).ended, other.wait(), flush=True)"
+        "cleaned = tree.end_processes('BEAM_TURN_own', [owner(os.getpid()), owner(os.getppid())])\n"
+        "print(cleaned.ended, other.wait(), flush=True)"
     )
     environ = {
         "PATH": os.environ["PATH"],
@@ -176,7 +177,7 @@ def test_the_next_holder_ends_what_a_killed_guard_and_holder_left(kind: str, tmp
     os.kill(holder.process.pid, signal.SIGSTOP)
     os.kill(holder.guard.pid, signal.SIGKILL)
     holder.process.kill()
-    cleaned = tree.clean(spawn.marker(KEY), [holder.agent, holder.guard])
+    cleaned = tree.end_processes(spawn.marker_name(KEY), [holder.agent, holder.guard])
     assert cleaned.left == ()
     assert trees.is_gone(tmp_path)
     holder.close()
@@ -188,6 +189,6 @@ def test_a_stopped_guard_of_a_dead_holder_finishes_its_work(kind: str, tmp_path:
     holder = Beam(kind, tmp_path)
     os.kill(holder.guard.pid, signal.SIGSTOP)
     holder.process.kill()
-    assert tree.clean(spawn.marker(KEY), []).left == ()
+    assert tree.end_processes(spawn.marker_name(KEY), []).left == ()
     assert trees.is_gone(tmp_path)
     holder.close()

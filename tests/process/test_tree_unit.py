@@ -34,7 +34,7 @@ def cleaned(
     *looks: set[Process],
     timeout: float = 5.0,
     pids: Iterable[int] = itertools.repeat(0),
-) -> tuple[tree.Cleaned, list[int]]:
+) -> tuple[tree.CleanupResult, list[int]]:
     newest = iter(pids)
     hunt = Hunt(looks)
     now = iter(range(1000))
@@ -43,7 +43,7 @@ def cleaned(
     monkeypatch.setattr(tree.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(tree, "start_ticks", lambda pid: 1)
     monkeypatch.setattr(tree.table, "newest_pid", lambda: next(newest))
-    return tree.clean("MARKER", [], timeout=timeout), hunt.signals
+    return tree.end_processes("MARKER", [], timeout=timeout), hunt.signals
 
 
 def test_where_nobody_knows_what_was_forked_a_tree_is_killed_until_five_looks_in_a_row_find_nothing(

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from beam.proxy import departures
-from beam.proxy.departures import Departures
+from beam.proxy.departures import DisconnectWatcher
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Departures]:
-    monkeypatch.setattr(departures, "_LOOK_S", 0.001)
-    made = Departures()
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[DisconnectWatcher]:
+    monkeypatch.setattr(departures, "_WATCH_PAUSE_S", 0.001)
+    made = DisconnectWatcher()
     yield made
     made.stop()
 
@@ -33,14 +33,14 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket, socket.socket, socket
 Ends = tuple[socket.socket, socket.socket, socket.socket, socket.socket]
 
 
-def test_the_connection_to_the_model_is_ended_once_the_agent_left(watched: Departures, ends: Ends) -> None:
+def test_the_connection_to_the_model_is_ended_once_the_agent_left(watched: DisconnectWatcher, ends: Ends) -> None:
     agent, here, to_model, model = ends
     watched.watch(1, here, to_model)
     agent.close()
     assert model.recv(1) == b""
 
 
-def test_an_agent_that_sends_more_or_whose_call_is_over_ends_nothing(watched: Departures, ends: Ends) -> None:
+def test_an_agent_that_sends_more_or_whose_call_is_over_ends_nothing(watched: DisconnectWatcher, ends: Ends) -> None:
     agent, here, to_model, model = ends
     watched.watch(1, here, to_model)
     agent.sendall(b"more")
@@ -50,7 +50,7 @@ def test_an_agent_that_sends_more_or_whose_call_is_over_ends_nothing(watched: De
     assert (model.recv(1), here.recv(4)) == (b"x", b"more")
 
 
-def test_a_proxy_that_stops_ends_all_that_waits(watched: Departures, ends: Ends) -> None:
+def test_a_proxy_that_stops_ends_all_that_waits(watched: DisconnectWatcher, ends: Ends) -> None:
     _, here, to_model, model = ends
     watched.watch(1, here, to_model)
     watched.stop()

@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from beam.agents import registry
 from beam.agents.masks import all_masks, masks_of
 from beam.base.errors import CorruptError
-from beam.proxy.differences import differences, in_results
-from beam.proxy.ladder import Ladder, Match
-from beam.proxy.masks import GENERAL, Canonicalizer, Masks
-from beam.proxy.moving import Mover
-from beam.proxy.packing import Packer, Unpacker, name_of
-from beam.proxy.private import Blanker, answer_headers, credentials, path_of, request_headers
+from beam.proxy.differences import differences, is_in_tool_result
+from beam.proxy.ladder import Match, RequestMatcher
+from beam.proxy.masks import GENERAL_MASKS, Canonicalizer, Masks
+from beam.proxy.moving import FolderReplacer
+from beam.proxy.packing import Packer, Unpacker, blob_name
+from beam.proxy.private import Blanker, answer_headers, credentials, request_headers, stored_path
 from beam.proxy.recording import AnswerLine, Exchange, RequestLine, split_events
 from beam.proxy.wire import dialects
 
-PLAIN = Canonicalizer(GENERAL, {})
+PLAIN = Canonicalizer(GENERAL_MASKS, {})
 TOLD = "sk-ant-api03-" + "A1b2C3d4" * 6
 
 
 def canonical(body: Any, **places: str) -> Any:
-    return Canonicalizer(GENERAL, places).canonical("POST", "/v1/messages", body)
+    return Canonicalizer(GENERAL_MASKS, places).canonical("POST", "/v1/messages", body)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def conversation(prompt: str, *results: str, system: str = "be brief") -> dict[s
 
 
 def match(recorded: list[Any], got: Any) -> Match:
-    ladder = Ladder(tuple(exchange(n + 1, body) for n, body in enumerate(recorded)), PLAIN, PLAIN)
+    ladder = RequestMatcher(tuple(exchange(n + 1, body) for n, body in enumerate(recorded)), PLAIN, PLAIN)
     return ladder.match(format="anthropic", kind="ask", method="POST", path="/v1/messages", body=got)
 
 
@@ -147,7 +147,7 @@ def test_a_change_in_what_a_tool_returned_is_major() -> None:
     recorded, got = conversation("a", "took 12 ms"), conversation("a", "took 13 ms")
     found = match([recorded], got)
     assert found.step == "major"
-    assert in_results(found.differences[0], canonical(got))
+    assert is_in_tool_result(found.differences[0], canonical(got))
 
 
 def test_another_prompt_is_never_answered() -> None:
@@ -156,13 +156,13 @@ def test_another_prompt_is_never_answered() -> None:
 
 
 def test_another_kind_of_request_is_never_answered() -> None:
-    ladder = Ladder((exchange(1, conversation("a")),), PLAIN, PLAIN)
+    ladder = RequestMatcher((exchange(1, conversation("a")),), PLAIN, PLAIN)
     other = ladder.match(format="chat", kind="ask", method="POST", path="/v1/chat/completions", body=conversation("a"))
     assert (other.step, other.nearest) == ("unmatched", None)
 
 
 def test_the_same_request_gets_one_recorded_call_after_the_other() -> None:
-    ladder = Ladder((exchange(1, conversation("a")), exchange(2, conversation("a"))), PLAIN, PLAIN)
+    ladder = RequestMatcher((exchange(1, conversation("a")), exchange(2, conversation("a"))), PLAIN, PLAIN)
     asked = {"format": "anthropic", "kind": "ask", "method": "POST", "path": "/v1/messages", "body": conversation("a")}
     assert [ladder.match(**asked).nearest for _ in range(3)] == [1, 2, 2]
 
@@ -184,7 +184,7 @@ def test_what_was_packed_is_unpacked(bodies: list[Any]) -> None:
     blobs: dict[str, tuple[bytes, bool]] = {}
 
     def put(data: bytes, is_text: bool) -> str:
-        name = name_of(data, is_text=is_text)
+        name = blob_name(data, is_text=is_text)
         blobs[name] = data, is_text
         return name
 
@@ -219,14 +219,14 @@ def test_paths_in_an_answer_are_moved_also_where_they_lie_in_several_events() ->
     pieces = ['{"path": "/old/pro', 'ject/file.txt", "other": "/old/projector"}']
     bodies = [{"type": "content_block_delta", "index": 0, "delta": {"partial_json": piece}} for piece in pieces]
     events = [b"data: " + json.dumps(body).encode() + b"\n\n" for body in bodies]
-    moved = Mover({"cwd": "/old/project"}, {"cwd": "/new/place"}).events(events)
+    moved = FolderReplacer({"cwd": "/old/project"}, {"cwd": "/new/place"}).events(events)
     text = "".join(json.loads(event[6:])["delta"]["partial_json"] for event in moved)
     assert text == '{"path": "/new/place/file.txt", "other": "/old/projector"}'
     assert len(moved) == 2
 
 
 def test_half_a_character_in_an_answer_does_not_keep_its_paths_from_being_moved() -> None:
-    moved = Mover({"cwd": "/old"}, {"cwd": "/new"}).data(rb'{"path": "/old/a", "text": "\ud83d"}')
+    moved = FolderReplacer({"cwd": "/old"}, {"cwd": "/new"}).data(rb'{"path": "/old/a", "text": "\ud83d"}')
     assert json.loads(moved.decode("utf-8", "surrogatepass")) == {"path": "/new/a", "text": "\ud83d"}
 
 
@@ -234,7 +234,7 @@ def test_only_harmless_headers_and_parameters_are_stored() -> None:
     kept = {"User-Agent": "claude", "Anthropic-Beta": "y"}
     headers = {"Authorization": "Bearer x", "Cookie": "a=b", "X-Api-Key": "k", **kept}
     assert request_headers(headers, Blanker()) == {"anthropic-beta": "y", "user-agent": "claude"}
-    assert path_of("/v1/x?key=AIzaSecret&alt=sse&token=t", Blanker()) == "/v1/x?alt=sse"
+    assert stored_path("/v1/x?key=AIzaSecret&alt=sse&token=t", Blanker()) == "/v1/x?alt=sse"
 
 
 def test_the_credential_of_a_request_is_blanked_wherever_it_is_also_in_ids_names_and_headers() -> None:
@@ -244,7 +244,7 @@ def test_the_credential_of_a_request_is_blanked_wherever_it_is_also_in_ids_names
     gone = "[redacted:credential]"
     assert blanker.value(value, json.dumps(value).encode()) == {"text": f"it is {gone}", "id": gone, gone: 1}
     assert answer_headers({"Request-Id": secret}, blanker) == {"request-id": gone}
-    assert path_of(f"/v1/{secret}/x", blanker) == f"/v1/{gone}/x"
+    assert stored_path(f"/v1/{secret}/x", blanker) == f"/v1/{gone}/x"
 
 
 def test_credentials_are_found_in_headers_cookies_and_the_query() -> None:
@@ -307,7 +307,7 @@ def test_a_body_that_is_no_utf_8_loses_its_keys_and_nothing_else(text: str) -> N
     ],
 )
 def test_a_prefix_before_an_apis_path_changes_nothing(path: str, usual: str) -> None:
-    assert dialects.usual(path) == usual
+    assert dialects.usual_path(path) == usual
 
 
 _CLAUDE = {"input_tokens": 5, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 9, "output_tokens": 3}

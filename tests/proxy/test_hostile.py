@@ -268,7 +268,7 @@ def test_a_connection_is_taken_from_this_user_and_root_alone(
     table = tmp_path / "tcp"
     table.write_text("head\n" + row.format(ours, theirs, os.getuid(), 5) + row.format(theirs, ours, uid, inode))
     monkeypatch.setattr(doors, "_TABLES", (table, tmp_path / "none"))
-    assert doors.is_own(("127.0.0.1", 50000), 8080) is is_own
+    assert doors.is_own_connection(("127.0.0.1", 50000), 8080) is is_own
 
 
 def test_a_connection_whose_other_end_is_gone_is_refused_and_one_that_no_table_tells_is_taken(
@@ -277,9 +277,9 @@ def test_a_connection_whose_other_end_is_gone_is_refused_and_one_that_no_table_t
     table = tmp_path / "tcp"
     table.write_text("head\n 0: 0100007F:1F90 0100007F:C350 01 0:0 0:0 0 0 0 5 1\n")
     monkeypatch.setattr(doors, "_TABLES", (table,))
-    assert not doors.is_own(("127.0.0.1", 50000), 8080)
+    assert not doors.is_own_connection(("127.0.0.1", 50000), 8080)
     monkeypatch.setattr(doors, "_TABLES", (tmp_path / "none",))
-    assert doors.is_own(("127.0.0.1", 50000), 8080)
+    assert doors.is_own_connection(("127.0.0.1", 50000), 8080)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="left out: only root can become another user")

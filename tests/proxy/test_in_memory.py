@@ -18,7 +18,7 @@ import pytest
 from beam.base.errors import DiskError, UsageError
 from beam.model.outcome import Usage
 from beam.proxy import handling, upstream
-from beam.proxy.budget import AnswerMeter, Budget, Spending, total
+from beam.proxy.budget import AnswerMeter, Budget, Spending, billed_tokens
 from beam.proxy.http import Handler, RequestError
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.recording import Recording
@@ -525,7 +525,7 @@ def test_figures_that_the_api_does_not_tell_are_estimated_at_four_bytes_a_token(
     cached = AnswerMeter(40)
     cached.add(Usage(cached_tokens=9), 8)
     assert cached.usage == Usage(cached_tokens=9, output_tokens=2)
-    assert total(meter.usage) == 16
+    assert billed_tokens(meter.usage) == 16
 
 
 def test_a_budget_in_usd_needs_a_price_and_is_kept_after_the_call_that_goes_over_it() -> None:
@@ -724,7 +724,7 @@ def test_an_api_is_reached_through_the_machines_proxy_where_there_is_one(
 ) -> None:
     monkeypatch.setattr(upstream.urllib.request, "getproxies", lambda: proxies)
     monkeypatch.setattr(upstream.urllib.request, "proxy_bypass", lambda host: host == "bypassed")
-    made = cast(Any, Upstream(url)._made())
+    made = cast(Any, Upstream(url)._new_connection())
     assert (made.host, made.port, made.timeout) == (host, port, 30.0)
     found = getattr(made, "_tunnel_host", None)
     assert (found and (found, made._tunnel_port)) == tunnel

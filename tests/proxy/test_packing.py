@@ -9,9 +9,9 @@ import pytest
 
 from beam.base.errors import CorruptError, DiskError, RefusedFileError, UsageError
 from beam.model.outcome import Usage
-from beam.proxy.packing import Packer, Unpacker, encode, name_of
-from beam.proxy.place import Place
-from beam.proxy.recording import About, AnswerLine, Recorder, Recording, RequestLine, split_events, suffix_of
+from beam.proxy.packing import Packer, Unpacker, blob_name, encode
+from beam.proxy.place import OpenFolder
+from beam.proxy.recording import AnswerLine, Recorder, Recording, RecordingInfo, RequestLine, split_events, suffix_of
 
 LONG = "x" * 256
 
@@ -114,8 +114,8 @@ def test_what_is_nested_too_deeply_is_corrupt(depth: int, is_too_deep: bool) -> 
 
 
 def test_the_name_of_a_blob_is_of_its_content_and_its_kind() -> None:
-    assert len({name_of(b"x", is_text=True), name_of(b"x", is_text=False), name_of(b"y", is_text=True)}) == 3
-    assert all(len(name_of(b"x", is_text=kind)) == 32 for kind in (True, False))
+    assert len({blob_name(b"x", is_text=True), blob_name(b"x", is_text=False), blob_name(b"y", is_text=True)}) == 3
+    assert all(len(blob_name(b"x", is_text=kind)) == 32 for kind in (True, False))
     assert encode({"a": 1}) == b'{"a":1}'
 
 
@@ -129,7 +129,7 @@ def request(body: Any = None, **fields: Any) -> RequestLine:
 
 def test_what_a_recorder_writes_a_recording_reads_and_a_later_recorder_goes_on_with(tmp_path: Path) -> None:
     folder = tmp_path / "r"
-    recorder = Recorder(folder, About(agent="claude", places={"cwd": "/work"}))
+    recorder = Recorder(folder, RecordingInfo(agent="claude", places={"cwd": "/work"}))
     assert recorder.begin(request({"m": [LONG], "a": 1})) == 1
     file = recorder.answer(1, "json")
     file.add(b"{")
@@ -137,7 +137,7 @@ def test_what_a_recorder_writes_a_recording_reads_and_a_later_recorder_goes_on_w
     file.close()
     recorder.end(AnswerLine(n=1, status=200, file="000001.json", usage=Usage(input_tokens=1)))
     recorder.close()
-    again = Recorder(folder, About(agent="other"))
+    again = Recorder(folder, RecordingInfo(agent="other"))
     assert again.begin(request({"m": [LONG, 2]}, raw="x")) == 2
     file = again.answer(2, "sse")
     file.add(b"data: secret\n\n")
@@ -145,41 +145,41 @@ def test_what_a_recorder_writes_a_recording_reads_and_a_later_recorder_goes_on_w
     again.end(AnswerLine(n=2, status=500, file="000002.sse", end="cut", error="e"))
     again.close()
     found = Recording(folder)
-    assert found.about == About(agent="claude", places={"cwd": "/work"})
+    assert found.about == RecordingInfo(agent="claude", places={"cwd": "/work"})
     assert [(each.request.n, each.body, each.data, each.events) for each in found.exchanges] == [
         (1, {"m": [LONG], "a": 1}, b"{}", ()),
         (2, {"m": [LONG, 2]}, b"", (b"data: 1\n\n", b"data: 2\n\n")),
     ]
     second = found.exchanges[1]
     assert (second.request.raw, second.answer.end, second.answer.error, second.answer.status) == ("x", "cut", "e", 500)
-    name = name_of(LONG.encode(), is_text=True)
+    name = blob_name(LONG.encode(), is_text=True)
     assert [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.txt"))] == [f"blobs/{name[:2]}/{name}.txt"]
     assert (folder / "recording.json").read_text().startswith('{\n  "v": 1,\n  "agent": "claude"')
 
 
 def test_one_process_records_at_a_time(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "r", About())
+    recorder = Recorder(tmp_path / "r", RecordingInfo())
     with pytest.raises(UsageError) as error:
-        Recorder(tmp_path / "r", About())
+        Recorder(tmp_path / "r", RecordingInfo())
     assert (error.value.message, error.value.hint) == (
         f"another proxy records into {tmp_path / 'r'}",
         "give each a directory of its own",
     )
     recorder.close()
-    Recorder(tmp_path / "r", About()).close()
+    Recorder(tmp_path / "r", RecordingInfo()).close()
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_a_line_that_a_kill_tore_is_cut_off_by_the_next_recorder(tmp_path: Path, is_alone: bool) -> None:
     folder = tmp_path / "r"
-    recorder = Recorder(folder, About())
+    recorder = Recorder(folder, RecordingInfo())
     if not is_alone:
         recorder.begin(request({"a": 1}))
     recorder.close()
     index = folder / "exchanges.jsonl"
     whole = index.read_bytes()
     index.write_bytes(whole + b'{"line": "req')
-    again = Recorder(folder, About())
+    again = Recorder(folder, RecordingInfo())
     assert index.read_bytes() == whole
     assert again.begin(request()) == (1 if is_alone else 2)
     again.close()
@@ -199,7 +199,7 @@ def test_a_line_that_a_kill_tore_is_cut_off_by_the_next_recorder(tmp_path: Path,
     ],
 )  # fmt: skip
 def test_a_recording_that_is_damaged_says_where(tmp_path: Path, text: str, said: str) -> None:
-    Recorder(tmp_path / "r", About()).close()
+    Recorder(tmp_path / "r", RecordingInfo()).close()
     (tmp_path / "r/exchanges.jsonl").write_text(f"{text}\n")
     with pytest.raises(CorruptError) as error:
         Recording(tmp_path / "r")
@@ -208,7 +208,7 @@ def test_a_recording_that_is_damaged_says_where(tmp_path: Path, text: str, said:
 
 
 def test_a_blob_that_was_changed_is_corrupt(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "r", About())
+    recorder = Recorder(tmp_path / "r", RecordingInfo())
     recorder.begin(request({"a": LONG}))
     recorder.close()
     (blob,) = (tmp_path / "r").rglob("*.txt")
@@ -218,7 +218,7 @@ def test_a_blob_that_was_changed_is_corrupt(tmp_path: Path) -> None:
 
 
 def test_a_recording_of_another_version_or_none_is_refused(tmp_path: Path) -> None:
-    Recorder(tmp_path / "r", About()).close()
+    Recorder(tmp_path / "r", RecordingInfo()).close()
     about = tmp_path / "r/recording.json"
     about.write_text('{"v": 2}')
     with pytest.raises(UsageError) as error:
@@ -231,7 +231,7 @@ def test_a_recording_of_another_version_or_none_is_refused(tmp_path: Path) -> No
     with pytest.raises(CorruptError, match=r"recording\.json: "):
         Recording(tmp_path / "r")
     about.unlink()
-    assert Recording(tmp_path / "r").about == About()
+    assert Recording(tmp_path / "r").about == RecordingInfo()
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_events_of_a_stream_end_with_their_blank_line() -> None:
 def test_a_folder_that_is_open_is_written_whatever_takes_its_place(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    with Place(tmp_path / "a/b") as place, Place(tmp_path / "a/b/c", within=place) as inner:
+    with OpenFolder(tmp_path / "a/b") as place, OpenFolder(tmp_path / "a/b/c", within=place) as inner:
         inner.put("x", b"1")
         inner.put("x", b"2")
         assert (inner.has("x"), inner.has("y"), place.has("c")) == (True, False, True)
@@ -258,7 +258,7 @@ def test_a_folder_that_is_open_is_written_whatever_takes_its_place(tmp_path: Pat
         (tmp_path / "a/b/c").symlink_to(elsewhere)
         inner.put("z", b"3")
         with pytest.raises(DiskError):
-            Place(tmp_path / "a/b/c", within=place)
+            OpenFolder(tmp_path / "a/b/c", within=place)
     assert sorted(path.name for path in (tmp_path / "moved").iterdir()) == ["x", "z"]
     assert (tmp_path / "moved/x").read_bytes() == b"2"
     assert list(elsewhere.iterdir()) == []
@@ -268,11 +268,11 @@ def test_a_folder_that_is_open_is_written_whatever_takes_its_place(tmp_path: Pat
 def test_a_new_file_takes_the_place_of_a_link_and_nothing_is_added_through_one(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("mine")
-    with Place(tmp_path / "r") as place:
+    with OpenFolder(tmp_path / "r") as place:
         (tmp_path / "r/link").symlink_to(target)
         with pytest.raises(RefusedFileError):
-            place.to_append("link")
+            place.open_to_append("link")
         import os
 
-        os.close(place.new("link"))
+        os.close(place.create_file("link"))
     assert (target.read_text(), (tmp_path / "r/link").read_text()) == ("mine", "")

@@ -36,7 +36,7 @@ def headers(**values: str) -> Message[str, str]:
     ],
 )
 def test_the_turns_key_is_found_wherever_an_api_takes_one(path: str, sent: dict[str, str], is_given: bool) -> None:
-    assert real_key.is_given("turn", path, headers(**sent)) is is_given
+    assert real_key.has_turn_key("turn", path, headers(**sent)) is is_given
 
 
 def test_the_real_key_replaces_the_turns_and_no_other_credential_goes_on() -> None:

@@ -11,7 +11,7 @@ import pytest
 from beam.proxy.budget import AnswerMeter
 from beam.proxy.private import Blanker
 from beam.proxy.recording import split_events
-from beam.proxy.tape import Tape
+from beam.proxy.tape import ExchangeRecorder
 
 STREAM = b"\n\nevent: a\ndata: 1\n\nevent: b\ndata: 2\n\nevent: c"
 
@@ -23,7 +23,7 @@ def test_each_event_is_stored_as_soon_as_it_is_whole_also_an_empty_one(size: int
     stored: list[bytes] = []
     file = SimpleNamespace(path=Path("000001.sse"), add=stored.append)
     recorder = SimpleNamespace(begin=lambda request: 1, answer=lambda number, suffix: file)
-    tape = Tape(cast(Any, recorder), cast(Any, None), Blanker())
+    tape = ExchangeRecorder(cast(Any, recorder), cast(Any, None), Blanker())
     tape.begin("sse", cast(Any, None), AnswerMeter(0))
     for at in range(0, len(data), size):
         tape.add(data[at : at + size])

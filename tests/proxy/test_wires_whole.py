@@ -105,7 +105,7 @@ def test_what_a_wire_format_writes_is_as_it_was(dialect: Dialect) -> None:
     ],
 )
 def test_a_path_says_whose_wire_format_it_is(method: str, path: str, name: str, kind: str | None) -> None:
-    dialect, found = dialects.of(method, path)
+    dialect, found = dialects.dialect_of(method, path)
     assert (dialect.name, found) == (name, kind)
 
 
@@ -122,7 +122,7 @@ def test_a_path_says_whose_wire_format_it_is(method: str, path: str, name: str, 
     ],
 )
 def test_a_path_behind_a_prefix_is_known(path: str, usual: str) -> None:
-    assert dialects.usual(path) == usual
+    assert dialects.usual_path(path) == usual
 
 
 def test_a_dialect_is_found_by_its_name() -> None:
@@ -144,7 +144,7 @@ def delta(index: int, text: str, **more: Any) -> bytes:
 
 def test_a_secret_over_several_events_is_blanked_where_it_begins() -> None:
     events = [delta(0, "key: " + SECRET[:20]), delta(0, SECRET[20:40]), delta(0, SECRET[40:] + " end"), delta(1, "x")]
-    assert Blanker().across(events) == [
+    assert Blanker().without_split_secrets(events) == [
         delta(0, "key: [redacted:anthropic-key]"),
         delta(0, ""),
         delta(0, " end"),
@@ -155,14 +155,14 @@ def test_a_secret_over_several_events_is_blanked_where_it_begins() -> None:
 def test_pieces_of_two_texts_are_no_secret_together() -> None:
     for more in ({"output_index": 1}, {"item_id": "i"}, {"content_index": 1}, {"summary_index": 1}):
         events = [delta(0, "key: " + SECRET[:15]), delta(0, SECRET[15:], **more)]
-        assert Blanker().across(events) is None
-    assert Blanker().across([delta(0, "key: " + SECRET[:15]), delta(1, SECRET[15:])]) is None
-    assert Blanker().across([delta(0, "nothing")]) is None
+        assert Blanker().without_split_secrets(events) is None
+    assert Blanker().without_split_secrets([delta(0, "key: " + SECRET[:15]), delta(1, SECRET[15:])]) is None
+    assert Blanker().without_split_secrets([delta(0, "nothing")]) is None
 
 
 def test_the_requests_own_credentials_are_blanked_wherever_they_lie() -> None:
     blanker = Blanker(["my-very-own-token-1", "my-very-own-token-1"])
-    assert blanker.across([delta(0, "a my-very-own-"), delta(0, "token-1 b")]) == [
+    assert blanker.without_split_secrets([delta(0, "a my-very-own-"), delta(0, "token-1 b")]) == [
         delta(0, "a [redacted:credential] b"),
         delta(0, ""),
     ]
@@ -228,8 +228,8 @@ def test_credentials_are_found_in_headers_cookies_and_the_query() -> None:
         "content-type": "b",
         "retry-after": "1",
     }
-    assert private.path_of("/x?key=k&alt=sse&beta=", Blanker()) == "/x?alt=sse&beta="
-    assert private.path_of("/x?key=k", Blanker()) == "/x"
+    assert private.stored_path("/x?key=k&alt=sse&beta=", Blanker()) == "/x?alt=sse&beta="
+    assert private.stored_path("/x?key=k", Blanker()) == "/x"
 
 
 @pytest.mark.parametrize(

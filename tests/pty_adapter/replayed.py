@@ -55,13 +55,13 @@ class Replay:
                 self._feed(pieces.pop(0)[1], chance if seed is not None else None)
             if self.enter and now >= self.enter:
                 self.end.state = State.READY  # whoever recorded it did not wait for that
-                self.end.sending(text)
+                self.end.begin_message(text)
                 self.end.on_entered(now)
                 self._note(now)
                 self.enter = 0.0
-            if not self.screen.drawing:
+            if not self.screen.is_drawing:
                 framed = now
-            self.end.hear(self.screen.take_signals(), now)
+            self.end.record_signals(self.screen.take_signals(), now)
             self.end.look(self.screen.view(), now, whole=now - framed < TICK_S or now - framed > FRAME_S)
             self._note(now)
             now = round(now + TICK_S, 3)

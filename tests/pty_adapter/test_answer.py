@@ -31,13 +31,13 @@ STUB = "STUB ANSWER line one.\n\nSecond paragraph of the stub answer. END-OF-ANS
 def test_a_recorded_answer_is_read_without_composer_spinner_and_box(name: str, profile: Profile, text: str) -> None:
     screen = Screen(100, 40)
     screen.feed((PLACE / f"{name}.raw").read_bytes())
-    assert answer.of_conversation(profile, screen.lines(), text, columns=100) == STUB
+    assert answer.agent_answer(profile, screen.lines(), text, columns=100) == STUB
 
 
 def conversation(*rows: str, width: int = 60) -> str:
     rule = "─" * width
     lines = [Line(row) for row in (*rows, rule, "❯", rule, "  ? for shortcuts")]
-    return answer.of_conversation(CLAUDE, lines, "what is it", columns=width)
+    return answer.agent_answer(CLAUDE, lines, "what is it", columns=width)
 
 
 def test_a_screen_without_the_prompts_echo_has_no_answer() -> None:
@@ -67,19 +67,19 @@ def test_lists_and_code_are_not_joined() -> None:
 
 def test_only_the_terminals_own_breaks_of_a_programs_output_are_undone() -> None:
     lines = [Line("a" * 10, wrapped=True), Line("b"), Line(""), Line("c"), Line("")]
-    assert answer.of_lines(lines, columns=10) == "a" * 10 + "b\n\nc"
+    assert answer.unwrapped_text(lines, columns=10) == "a" * 10 + "b\n\nc"
 
 
 def test_the_bar_beside_a_conversation_that_is_longer_than_the_screen_is_no_part_of_the_answer() -> None:
     rows = (SCREENS / "qwen-scrolled.idle.txt").read_text().splitlines()
-    shown = answer.of_conversation(QWEN, [Line(row) for row in rows], "LONG more still", columns=140)
+    shown = answer.agent_answer(QWEN, [Line(row) for row in rows], "LONG more still", columns=140)
     assert shown == "\n".join(f"line {number} of a long answer" for number in range(60))
 
 
 def test_a_sign_like_the_bar_that_is_not_in_the_last_column_stays() -> None:
     rule = "─" * 60
     box = ["  > draw", "  ✦ ╭──╮", "    │  │", f"    {'x' * 55}│", rule, ">   Type", rule]
-    shown = answer.of_conversation(QWEN, [Line(row) for row in box], "draw", columns=60)
+    shown = answer.agent_answer(QWEN, [Line(row) for row in box], "draw", columns=60)
     assert shown == f"╭──╮\n│  │\n{'x' * 55}"
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam.pty_adapter import cast
-from beam.pty_adapter.blank import Player, blank
-from beam.pty_adapter.cast import HELD, Recorder
+from beam.pty_adapter.blank import SecretDetector, blank_secrets
+from beam.pty_adapter.cast import HELD_NOTICE, Recorder
 from beam.pty_adapter.screen import Screen
 from tests.support.secrets import LETTERS, PLANTED, SECRETS
 
@@ -38,7 +38,7 @@ def recorded(texts: list[str], columns: int = COLUMNS) -> tuple[list[str], bytes
     file = io.BytesIO()
     recorder = Recorder(file, columns=columns, rows=ROWS, title="t", timestamp=1, now=lambda: 1.0)
     for text in texts:
-        recorder.wrote(text.encode())
+        recorder.record_output(text.encode())
     recorder.end()
     found = cast.read(file.getvalue())
     return [moment.text for moment in found.moments if moment.kind == "o"], file.getvalue()
@@ -70,7 +70,7 @@ def test_a_key_written_in_pieces_by_cursor_moves_is_in_no_recording(how: str) ->
     assert is_clean(shown, KEY)
     *_, last = screens(shown)
     assert (last[1], last[3], last[5]) == ("before", "  " + "*" * len(KEY), "behind")
-    assert KEY.encode() not in file and HELD.encode() not in file
+    assert KEY.encode() not in file and HELD_NOTICE.encode() not in file
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_what_shows_no_secret_is_recorded_as_it_was_and_at_once() -> None:
     file = io.BytesIO()
     recorder = Recorder(file, columns=COLUMNS, rows=ROWS, title="t", timestamp=1, now=lambda: 1.0)
     for text in texts:
-        recorder.wrote(text.encode())
+        recorder.record_output(text.encode())
     assert b"risk-fre" in file.getvalue(), "it is written while the turn runs"
     recorder.end()
     assert "".join(moment.text for moment in cast.read(file.getvalue()).moments) == "".join(texts)
@@ -133,11 +133,11 @@ def test_once_a_key_was_seen_nothing_of_it_is_in_the_file_while_the_turn_runs() 
     file = io.BytesIO()
     recorder = Recorder(file, columns=COLUMNS, rows=ROWS, title="t", timestamp=1, now=lambda: 1.0)
     for text in spelled(KEY, 2, 1, [*range(13, len(KEY)), *range(13)]):
-        recorder.wrote(text.encode())
-    recorder.wrote(at(5, 1).encode() + b"on it goes. ")
+        recorder.record_output(text.encode())
+    recorder.record_output(at(5, 1).encode() + b"on it goes. ")
     recorder.record_typed(b"\r")
     held = cast.read(file.getvalue())
-    assert [moment.text for moment in held.moments] == [HELD]
+    assert [moment.text for moment in held.moments] == [HELD_NOTICE]
     recorder.end()
     whole = cast.read(file.getvalue())
     assert [moment.kind for moment in whole.moments].count("i") == 1 and len(whole.moments) == len(KEY) + 2
@@ -150,10 +150,10 @@ def test_a_recording_goes_on_being_cut_where_it_is_long_enough() -> None:
     file = io.BytesIO()
     recorder = Recorder(file, columns=COLUMNS, rows=ROWS, title="t", timestamp=1, now=lambda: 1.0, most=8_000)
     for text in spelled(KEY, 2, 1, [*range(len(KEY))]) + [at(5, 1) + "x" * 50] * 500:
-        recorder.wrote(text.encode())
+        recorder.record_output(text.encode())
     recorder.end()
     found = cast.read(file.getvalue())
-    assert found.moments[-1].text == cast.CUT and len(file.getvalue()) < 9_000
+    assert found.moments[-1].text == cast.CUT_NOTICE and len(file.getvalue()) < 9_000
     assert is_clean([moment.text for moment in found.moments if moment.kind == "o"], KEY)
 
 
@@ -164,7 +164,7 @@ def test_of_what_is_held_back_no_more_is_kept_than_can_be_looked_through_in_seco
     monkeypatch.setattr(cast, "MOST_HELD_BYTES", 3_000)
     shown, file = recorded([*spelled(KEY, 2, 1, [*range(len(KEY))]), *[at(5, 1) + "x" * 50] * 100])
     assert is_clean(shown, KEY) and len(file) < 3_500
-    assert cast.read(file).moments[-1].text == cast.CUT
+    assert cast.read(file).moments[-1].text == cast.CUT_NOTICE
 
 
 _pieces = st.lists(
@@ -200,9 +200,9 @@ _pieces = st.lists(
 @settings(max_examples=150, deadline=None)
 def test_whatever_is_written_no_player_shows_a_secret_and_no_other_character_moves(texts: list[str]) -> None:
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
-    found = blank(texts, 30, ROWS)
+    found = blank_secrets(texts, 30, ROWS)
     assert found is not None and len(found) == len(texts)
-    player = Player(30, ROWS)
+    player = SecretDetector(30, ROWS)
     assert not any([player.shows_secret(text) for text in found])  # noqa: C419 - each is shown
     for before, after in zip(screens(texts, 30), screens(found, 30), strict=True):
         for old, new in zip(before, after, strict=True):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from beam.agents import registry
 from beam.agents.base import HasTerminal
-from beam.model.screen_profile import GENERIC, Dialog, Profile
+from beam.model.screen_profile import GENERIC_PROFILE, Dialog, Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.screen import View
 from beam.turns.terminal.question import question_of
@@ -176,7 +176,7 @@ def test_a_dialog_that_is_quoted_inside_a_request_of_claude_is_not_answered() ->
     assert block is not None and block.dialog.name == "permission"
 
 
-DESCRIBED = replace(GENERIC, dialogs=(Dialog(name="run", match=r"^Run (\S+)\? 1\. Yes", allow=("1",)),))
+DESCRIBED = replace(GENERIC_PROFILE, dialogs=(Dialog(name="run", match=r"^Run (\S+)\? 1\. Yes", allow=("1",)),))
 
 
 def test_a_dialog_that_a_person_described_without_its_rows_begins_where_it_matches() -> None:
@@ -190,7 +190,7 @@ def test_a_dialog_that_a_person_described_without_its_rows_begins_where_it_match
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_a_dialog_that_is_known_by_the_form_of_its_rows_begins_with_the_first_of_them(rows: int) -> None:
-    boxed = replace(GENERIC, dialogs=(Dialog(name="run", match=r"1\. Yes", body=r"^\|"),))
+    boxed = replace(GENERIC_PROFILE, dialogs=(Dialog(name="run", match=r"1\. Yes", body=r"^\|"),))
     asked = ("| Run it?", "| ls", "| 1. Yes")[-rows:]
     block = profiles.read(boxed, view_of("\n".join(("hello", "| quoted", "bye", *asked)))).block
     assert block is not None and (block.row, block.text) == (3, "\n".join(asked))

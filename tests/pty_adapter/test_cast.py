@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam.pty_adapter import cast
-from beam.pty_adapter.cast import CUT, Moment, NoCastError, Recorder
+from beam.pty_adapter.cast import CUT_NOTICE, Moment, NoCastError, Recorder
 from tests.support.secrets import SECRETS
 
 SECRET = next(secret for text, _, secret in SECRETS.values() if text == secret)
@@ -33,7 +33,7 @@ class Film:
 
 def test_it_is_an_asciicast_of_version_2() -> None:
     film = Film()
-    film.recorder.wrote(b"\x1b[31mhi\r\n")
+    film.recorder.record_output(b"\x1b[31mhi\r\n")
     film.time += 1.5
     film.recorder.record_typed(b"x\r")
     film.recorder.mark("sent")
@@ -45,9 +45,9 @@ def test_it_is_an_asciicast_of_version_2() -> None:
 
 def test_what_was_written_is_read_again() -> None:
     film = Film()
-    film.recorder.wrote("日本".encode()[:4])
+    film.recorder.record_output("日本".encode()[:4])
     film.time += 0.25
-    film.recorder.wrote("日本".encode()[4:])
+    film.recorder.record_output("日本".encode()[4:])
     assert film.read() == cast.Cast(
         columns=80, rows=24, title="x, turn 1", moments=(Moment(0.0, "o", "日"), Moment(0.25, "o", "本"))
     )
@@ -59,7 +59,7 @@ def test_what_was_written_is_read_again() -> None:
 def test_a_secret_is_blanked_in_whatever_pieces_it_comes(sizes: list[int]) -> None:
     film, data = Film(), f"key: {SECRET} and more".encode()
     for size in [*sizes, len(data)]:
-        film.recorder.wrote(data[:size])
+        film.recorder.record_output(data[:size])
         data = data[size:]
     film.recorder.record_typed(SECRET.encode())
     film.recorder.mark(SECRET)
@@ -73,9 +73,9 @@ def test_a_secret_is_blanked_in_whatever_pieces_it_comes(sizes: list[int]) -> No
 def test_it_ends_where_it_is_long_enough_and_says_so() -> None:
     film = Film(most=10_000)
     for _ in range(1000):
-        film.recorder.wrote(b"x" * 100)
+        film.recorder.record_output(b"x" * 100)
     assert len(film.file.getvalue()) < 10_200
-    assert film.read().moments[-1] == Moment(0.0, "m", CUT)
+    assert film.read().moments[-1] == Moment(0.0, "m", CUT_NOTICE)
 
 
 def test_a_torn_last_line_is_left_out() -> None:

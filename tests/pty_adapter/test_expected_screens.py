@@ -162,7 +162,7 @@ def seen(screen: Screen) -> dict[str, Any]:
         "signals": [expected.told(signal) for signal in screen.take_signals()],
         "history": [line.text for line in screen.lines()][: -screen.rows],
         "bracketed": screen.bracketed_paste,
-        "drawing": screen.drawing,
+        "drawing": screen.is_drawing,
         "keypad": picture.keypad,
     }
 

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from beam.agents.bash import profile as BASH
 from beam.agents.claude.screen import profile as CLAUDE
-from beam.model.screen_profile import GENERIC, Profile
+from beam.model.screen_profile import GENERIC_PROFILE, Profile
 from beam.pty_adapter.screen import Signal, View
 from beam.pty_adapter.turn_end import IllegalMoveError, TurnEnd
 from tests.pty_adapter.test_turn_end import claude
@@ -108,10 +108,10 @@ STORIES: dict[str, tuple[Profile, dict[str, Any], list[Any]]] = {
         {},
         [(1, Q), "send", "enter", (30, rows("$ echo", "echo"))],
     ),
-    "an unknown program": (GENERIC, {}, [(3, Q), "send", "enter", (1, rows("$ echo", "echo")), (4, A)]),
-    "an unknown program at once": (GENERIC, {}, [(3, Q), "send", "enter", (5, A)]),
-    "an unknown program that shows nothing": (structs.replace(GENERIC, stall_seconds=5.0), {}, [(8, rows(""))]),
-    "an unknown program that asks": (GENERIC, {}, [(30, rows("Which?", "❯ 1. red", "  2. green"))]),
+    "an unknown program": (GENERIC_PROFILE, {}, [(3, Q), "send", "enter", (1, rows("$ echo", "echo")), (4, A)]),
+    "an unknown program at once": (GENERIC_PROFILE, {}, [(3, Q), "send", "enter", (5, A)]),
+    "an unknown program that shows nothing": (structs.replace(GENERIC_PROFILE, stall_seconds=5.0), {}, [(8, rows(""))]),
+    "an unknown program that asks": (GENERIC_PROFILE, {}, [(30, rows("Which?", "❯ 1. red", "  2. green"))]),
     "resumed": (
         structs.replace(CLAUDE, resumed_rows=("^❯ old",)),
         {"resumes": True},
@@ -136,7 +136,7 @@ class Story:
         seen = (str(end.state), end.via, end.reason)
         strange = end.is_strange(self.now)
         if (seen, strange) != self._last:
-            marks = {name for name in ("ended", "structured", "is_starting") if getattr(end, name)}
+            marks = {name for name in ("ended", "is_structured", "is_starting") if getattr(end, name)}
             strange_mark = {"strange"} if strange else set()
             self.told.append([round(self.now, 2), *seen, *sorted(marks | strange_mark)])
         self._last = (seen, strange)
@@ -160,7 +160,7 @@ class Story:
         word, _, rest = step.partition(" ")
         match word:
             case "send" | "command":
-                end.sending("hello", command=word == "command")
+                end.begin_message("hello", command=word == "command")
             case "enter":
                 end.on_entered(now)
             case "answer":
@@ -169,7 +169,7 @@ class Story:
                 end.on_exited(now)
             case "osc":
                 number, _, text = rest.partition(" ")
-                end.hear([Signal(int(number), text)], now)
+                end.record_signals([Signal(int(number), text)], now)
             case "half" | "whole":
                 self.whole = word == "whole"
             case "failed":

@@ -95,7 +95,7 @@ def said(known: Profile, view: View, text: str) -> str:
         return reading.dialog.name
     if reading.busy:
         return "busy"
-    if reading.typed and profile.shows(known, view, reading, text):
+    if reading.typed and profile.shows_text(known, view, reading, text):
         return "typed"
     if not reading.idle:
         return "blank" if not view.text.strip() else "unknown"
@@ -119,7 +119,7 @@ def test_the_answer_is_read_without_what_is_drawn_around_it(name: str) -> None:
         if at > marks(name)["done"]:
             break
         screen.feed(data)
-    assert answer.of_conversation(known, screen.lines(), SLOW, columns=100) == TURNS[name][1]
+    assert answer.agent_answer(known, screen.lines(), SLOW, columns=100) == TURNS[name][1]
 
 
 @pytest.mark.slow

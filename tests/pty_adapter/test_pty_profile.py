@@ -10,7 +10,7 @@ from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.opencode.screen import profile as OPENCODE
 from beam.agents.python import profile as PYTHON
-from beam.model.screen_profile import GENERIC, Profile
+from beam.model.screen_profile import GENERIC_PROFILE, Profile
 from beam.pty_adapter import explain
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.profile import Reading
@@ -53,7 +53,7 @@ def test_a_claude_that_waits_for_an_agent_in_the_background_is_busy_until_that_i
     view = View(rows=tuple(rows), columns=140)
     reading = profiles.read(CLAUDE, view)
     assert (reading.busy, reading.idle) == (busy, not busy)
-    because = {each.field: each.text for each in explain.because(CLAUDE, view, reading)}
+    because = {each.field: each.text for each in explain.deciding_rows(CLAUDE, view, reading)}
     assert because.get("waits_rows") == ("✻ Waiting for 1 background agent to finish" if busy else None)
 
 
@@ -112,7 +112,7 @@ def test_a_permission_dialog_is_one_and_nothing_else(moment: str) -> None:
 
 
 def test_a_dialog_that_nobody_described_is_seen_as_a_question() -> None:
-    assert at("gemini", "start", GENERIC).question
+    assert at("gemini", "start", GENERIC_PROFILE).question
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_why_a_screen_is_a_question_is_the_lowest_row_that_looks_like_one_else_t
     rows: tuple[str, ...], named: str
 ) -> None:
     view = View(rows=rows, columns=60)
-    reading = profiles.read(GENERIC, view)
+    reading = profiles.read(GENERIC_PROFILE, view)
     assert reading.question
-    assert [each.text for each in explain.because(GENERIC, view, reading)] == [named]
+    assert [each.text for each in explain.deciding_rows(GENERIC_PROFILE, view, reading)] == [named]
 
 
 def python(*rows: str, row: int, column: int) -> Reading:
@@ -149,10 +149,12 @@ def test_what_was_typed_over_several_rows_is_found() -> None:
 
 def test_a_prompt_is_learned_only_from_what_stands_before_the_cursor_at_the_end() -> None:
     view = View(rows=("hello", "(Pdb) ", ""), columns=40, row=1, column=6)
-    known = profiles.learned(GENERIC, view)
+    known = profiles.learn_prompt(GENERIC_PROFILE, view)
     assert known is not None and profiles.read(known, view).idle
-    assert profiles.learned(GENERIC, View(rows=("", "x"), columns=40, row=0, column=0)) is None
-    assert profiles.learned(GENERIC, View(rows=("> ",), columns=40, row=0, column=2, alternate=True)) is None
+    assert profiles.learn_prompt(GENERIC_PROFILE, View(rows=("", "x"), columns=40, row=0, column=0)) is None
+    assert (
+        profiles.learn_prompt(GENERIC_PROFILE, View(rows=("> ",), columns=40, row=0, column=2, alternate=True)) is None
+    )
 
 
 def test_the_session_is_the_last_one_that_the_agent_wrote_when_it_quit() -> None:

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import NotFoundError, UnsupportedError
-from beam.model.screen_profile import GENERIC
+from beam.model.screen_profile import GENERIC_PROFILE
 from beam.pty_adapter.cast import NoCastError, Recorder
-from beam.pty_adapter.replay import Noted, profile_of, read, replay
+from beam.pty_adapter.replay import Observation, profile_of, read, replay
 
 PLACE = Path(__file__).parents[1] / "recordings" / "pty"
 
 
-def noted(name: str, adapter: str, *enters: float) -> list[Noted]:
+def noted(name: str, adapter: str, *enters: float) -> list[Observation]:
     timeline = (PLACE / f"{name}.timeline.jsonl").read_bytes()
     return list(replay(read((PLACE / f"{name}.raw").read_bytes(), timeline, enters=enters), profile_of(adapter)))
 
 
-def states(found: list[Noted]) -> list[str]:
+def states(found: list[Observation]) -> list[str]:
     return [each.state for each in found if each.state is not None]
 
 
@@ -48,11 +48,11 @@ def test_without_an_enter_no_turn_is_seen() -> None:
 def test_an_asciicast_of_beams_own_tells_when_enter_was_pressed() -> None:
     file, now = io.BytesIO(), [0.0]
     film = Recorder(file, columns=80, rows=24, title="", timestamp=0, now=lambda: now[0])
-    film.wrote(b"\x1b]133;A\x07>>> ")
+    film.record_output(b"\x1b]133;A\x07>>> ")
     for seconds, typed, wrote in ((1.0, b"1 + 1", b"1 + 1"), (0.2, b"\r", b"\r\n2\r\n\x1b]133;A\x07>>> ")):
         now[0] += seconds
         film.record_typed(typed)
-        film.wrote(wrote)
+        film.record_output(wrote)
     film.end()
     found = list(replay(read(file.getvalue()), profile_of("python")))
     assert states(found) == ["starting", "ready", "sent", "accepted", "done"]
@@ -68,7 +68,7 @@ def test_what_is_no_recording_is_refused() -> None:
 
 @pytest.mark.slow
 def test_a_profile_is_an_adapters() -> None:
-    assert profile_of(None) is GENERIC
+    assert profile_of(None) is GENERIC_PROFILE
     with pytest.raises(UnsupportedError):
         profile_of("mailbox")
     with pytest.raises(NotFoundError):
@@ -78,10 +78,10 @@ def test_a_profile_is_an_adapters() -> None:
 def test_what_is_printed_leaves_out_what_is_not_there() -> None:
     import msgspec
 
-    assert json.loads(msgspec.json.encode(Noted(t=1.0, title="x"))) == {"t": 1.0, "title": "x"}
+    assert json.loads(msgspec.json.encode(Observation(t=1.0, title="x"))) == {"t": 1.0, "title": "x"}
 
 
-def explained(name: str, adapter: str) -> list[Noted]:
+def explained(name: str, adapter: str) -> list[Observation]:
     recording = read((PLACE / f"{name}.raw").read_bytes(), (PLACE / f"{name}.timeline.jsonl").read_bytes())
     return list(replay(recording, profile_of(adapter), explain=True))
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.pty_adapter.screen import _ACTIONS, Screen, View
+from beam.pty_adapter.screen import _CACHED_ACTIONS, Screen, View
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "recordings" / "pty").glob("*.raw"))
 PARTS = [
@@ -221,10 +221,10 @@ def test_the_palette_is_told_a_colour_at_a_time() -> None:
 
 def test_titles_signals_and_modes_are_known() -> None:
     screen = shown(b"\x1b]0;work\x07\x1b]7501;state=working\x1b\\\x1b[?2004h\x1b[?2026h")
-    assert screen.title == "work" and screen.bracketed_paste and screen.drawing
+    assert screen.title == "work" and screen.bracketed_paste and screen.is_drawing
     assert [(signal.number, signal.text) for signal in screen.take_signals()] == [(0, "work"), (7501, "state=working")]
     screen.feed(b"\x1b[?2004l\x1b[?2026l")
-    assert not screen.bracketed_paste and not screen.drawing and screen.view().pastes_ended == 1
+    assert not screen.bracketed_paste and not screen.is_drawing and screen.view().pastes_ended == 1
 
 
 @pytest.mark.acceptance
@@ -248,9 +248,9 @@ def test_origin_mode_takes_the_cursor_home() -> None:
 @pytest.mark.slow
 def test_the_meanings_that_are_kept_are_bounded() -> None:
     screen = Screen(columns=10, rows=5)
-    for number in range(3 * _ACTIONS):
+    for number in range(3 * _CACHED_ACTIONS):
         screen.feed(b"\x1b[%d;%dH" % (number % 100 + 1, number // 100 + 1))
-    assert len(screen._actions) <= _ACTIONS + 1
+    assert len(screen._actions) <= _CACHED_ACTIONS + 1
 
 
 @pytest.mark.parametrize(("save", "restore"), [(b"\x1b[?1048h", b"\x1b[?1048l"), (b"\x1b7", b"\x1b8")])

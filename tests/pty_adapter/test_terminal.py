@@ -58,10 +58,10 @@ def test_what_is_being_typed_when_the_terminal_is_closed_is_given_up() -> None:
 
 def on_terminal(
     tmp_path: Path, code: str, scene: Callable[[Terminal], Awaitable[None]], *, argv: tuple[str, ...] = ()
-) -> tuple[Terminal, spawn.Ended]:
+) -> tuple[Terminal, spawn.ProcessEnd]:
     """The program on a terminal of 90 x 20, until the scene and it are over."""
 
-    async def run() -> tuple[Terminal, spawn.Ended]:
+    async def run() -> tuple[Terminal, spawn.ProcessEnd]:
         terminal = await open_terminal(
             argv or (sys.executable, "-c", code),
             env=ENV,

@@ -15,10 +15,10 @@ from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.gemini.screen import profile as GEMINI
 from beam.agents.python import profile as PYTHON
-from beam.model.screen_profile import GENERIC, Dialog, Profile
+from beam.model.screen_profile import GENERIC_PROFILE, Dialog, Profile
 from beam.pty_adapter.profile import error_in
 from beam.pty_adapter.screen import Screen, Signal, View
-from beam.pty_adapter.turn_end import MOVES, IllegalMoveError, State, TurnEnd
+from beam.pty_adapter.turn_end import TRANSITIONS, IllegalMoveError, State, TurnEnd
 from tests.pty_adapter.replayed import Replay
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,7 @@ def ready(
     for tick in range(40):
         end.look(view or claude(), tick / 10)
     assert end.state is State.READY
-    end.sending("hello")
+    end.begin_message("hello")
     if draw is not None:
         end.look(draw(), 9.9)
     end.on_entered(10.0)
@@ -75,7 +75,7 @@ def test_a_recorded_codex_turn_is_done_by_its_own_word(seed: int | None) -> None
     replay = Replay("codex-vt100-noalt", CODEX, text="SLOWTURN hi", enter=4.2, seed=seed)
     assert replay.states[-1][1:] == (State.DONE, "osc7501")
     assert 12.543 < replay.at(State.DONE) <= 12.543 + 0.5
-    assert replay.end.structured
+    assert replay.end.is_structured
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_busy_that_is_gone_is_done_after_a_while_and_says_by_what() -> None:
     done = claude("❯ hello", "● hi", title="no title")
     assert after(end, done, 11.2, 1.0) is State.BUSY
     assert after(end, done, 12.2, 0.3) is State.DONE
-    assert (end.via, end.structured) == ("screen", False)
+    assert (end.via, end.is_structured) == ("screen", False)
 
 
 def test_a_frame_that_is_not_whole_is_never_done() -> None:
@@ -136,17 +136,17 @@ def test_a_title_that_says_working_outranks_the_screen() -> None:
 
 def test_a_signal_that_says_working_outranks_title_and_screen() -> None:
     end = ready(REPORTS)
-    end.hear([Signal(7501, "state=working:app=x")], 10.1)
+    end.record_signals([Signal(7501, "state=working:app=x")], 10.1)
     after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
     assert after(end, claude("❯ hello", "● hi"), 11.2, 60.0) is State.BUSY
-    end.hear([Signal(7501, "state=done:app=x")], 72.0)
+    end.record_signals([Signal(7501, "state=done:app=x")], 72.0)
     assert after(end, claude("❯ hello", "● hi"), 72.0, 0.5) is State.DONE
     assert end.via == "osc7501"
 
 
 def test_a_signal_before_enter_says_nothing() -> None:
     end = TurnEnd(REPORTS, now=0.0)
-    end.hear([Signal(7501, "state=working"), Signal(7501, "state=done")], 0.1)
+    end.record_signals([Signal(7501, "state=working"), Signal(7501, "state=done")], 0.1)
     assert after(end, claude(), 0.2, 5.0) is State.READY
 
 
@@ -157,7 +157,7 @@ def test_the_transcript_decides_at_once_and_outranks_the_screen() -> None:
     after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
     assert after(end, claude("❯ hello", "● hi"), 11.2, 2.5) is State.BUSY
     end.report_state("done", 13.8)
-    assert (end.state, end.via, end.structured) == (State.DONE, "history", True)
+    assert (end.state, end.via, end.is_structured) == (State.DONE, "history", True)
 
 
 def test_a_claude_that_waits_for_agents_in_the_background_is_not_done_though_its_screen_looks_idle() -> None:
@@ -287,7 +287,7 @@ def test_what_is_left_of_a_dialog_that_was_answered_is_no_question_and_what_come
         return after(end, view, now, 4.0)
 
     shows(0.0, "$")
-    end.sending("make")
+    end.begin_message("make")
     end.on_entered(4.0)
     assert shows(4.1, "$ make", "Go on? (y/n)") is State.WAITING
     end.on_answered(9.0, end.reading.block)
@@ -344,9 +344,9 @@ def shell(*log: str, prompt: str = "$", column: int = 2) -> View:
 
 def test_a_shell_is_done_when_its_prompt_is_marked_again() -> None:
     end = ready(BASH, shell())
-    end.hear([Signal(133, "C")], 10.1)
+    end.record_signals([Signal(133, "C")], 10.1)
     assert after(end, shell("$ sleep", prompt="", column=0), 10.1, 100.0) is State.ACCEPTED
-    end.hear([Signal(133, "A", 2, 0)], 111.0)
+    end.record_signals([Signal(133, "A", 2, 0)], 111.0)
     assert after(end, shell("$ sleep", "out"), 111.0, 0.4) is State.DONE
     assert end.via == "osc133"
 
@@ -358,13 +358,13 @@ def forged(signals: list[tuple[int, str]], line: int = 2) -> list[Signal]:
     return [Signal(number, text, line, 0) for number, text in signals]
 
 
-@pytest.mark.parametrize("profile", [BASH, GENERIC])
+@pytest.mark.parametrize("profile", [BASH, GENERIC_PROFILE])
 @pytest.mark.parametrize("signals", FORGED)
 def test_no_signal_that_a_command_prints_ends_the_turn_while_the_command_runs(
     profile: Profile, signals: list[tuple[int, str]]
 ) -> None:
     end = ready(profile, shell())
-    end.hear(forged(signals), 10.1)
+    end.record_signals(forged(signals), 10.1)
     assert after(end, shell("$ cat notes; sleep 60", "a note", prompt="", column=0), 10.1, 19.0, keys=False) in (
         State.ACCEPTED,
         State.BUSY,
@@ -375,10 +375,10 @@ def test_no_signal_that_a_command_prints_ends_the_turn_while_the_command_runs(
 @pytest.mark.parametrize("text", ["state=blocked", "state=working"])
 def test_a_state_that_a_command_prints_neither_asks_nor_holds_up_the_end(text: str) -> None:
     end = ready(BASH, shell())
-    end.hear([Signal(7501, text)], 10.1)
+    end.record_signals([Signal(7501, text)], 10.1)
     assert end.state is State.SENT
     assert after(end, shell("$ cat notes", "a note"), 10.1, 2.0) is State.DONE
-    assert (end.via, end.structured) == ("screen", False)
+    assert (end.via, end.is_structured) == ("screen", False)
 
 
 @pytest.mark.parametrize(("profile", "prompt"), [(BASH, "$"), (PYTHON, ">>>")])
@@ -387,52 +387,52 @@ def test_a_command_that_also_prints_a_prompt_does_not_end_the_turn_before_the_li
 ) -> None:
     column = len(prompt) + 1
     end = ready(profile, shell(prompt=prompt, column=column))
-    end.hear([Signal(133, "A", 2, 0)], 10.1)
+    end.record_signals([Signal(133, "A", 2, 0)], 10.1)
     printed = shell("x", "a note", prompt=prompt, column=column)
     assert after(end, printed, 10.1, 60.0, keys=False) is State.ACCEPTED
-    end.hear([Signal(133, "A", 3, 0)], 70.2)
+    end.record_signals([Signal(133, "A", 3, 0)], 70.2)
     assert after(end, shell("x", "a note", f"{prompt} end", prompt=prompt, column=column), 70.2, 0.4) is State.DONE
-    assert (end.via, end.structured) == ("osc133", True)
+    assert (end.via, end.is_structured) == ("osc133", True)
 
 
 def test_what_a_program_in_the_foreground_of_a_shell_prints_ends_no_turn_though_it_reads_keys() -> None:
     end = TurnEnd(BASH, now=0.0)
     for tick in range(20):
         end.look(shell(), tick / 10, foreground=100)
-    end.sending("hello")
+    end.begin_message("hello")
     end.on_entered(10.0)
-    end.hear([Signal(133, "A", 2, 0)], 10.1)
+    end.record_signals([Signal(133, "A", 2, 0)], 10.1)
     for tick in range(200):
         assert end.look(shell("$ ssh there", "a note"), 10.1 + tick / 10, foreground=200) is State.ACCEPTED
     for tick in range(4):
         end.look(shell("$ ssh there", "a note"), 40.0 + tick / 10, foreground=100)
-    assert (end.state, end.via, end.structured) == (State.DONE, "osc133", True)
+    assert (end.state, end.via, end.is_structured) == (State.DONE, "osc133", True)
 
 
 def test_the_mark_of_a_prompt_after_an_answer_without_a_line_break_ends_the_turn() -> None:
     end = ready(BASH, shell())
-    end.hear([Signal(133, "A", 1, 2)], 10.1)
+    end.record_signals([Signal(133, "A", 1, 2)], 10.1)
     after(end, shell("$ printf hi", prompt="hi", column=2), 10.1, 1.0)
     assert after(end, shell("$ printf hi", prompt="hi$", column=4), 11.2, 0.4) is State.DONE
-    assert (end.via, end.structured) == ("osc133", True)
+    assert (end.via, end.is_structured) == ("osc133", True)
 
 
 def test_the_marks_of_a_shell_that_nobody_described_end_the_turn_and_are_no_structured_evidence() -> None:
-    end = TurnEnd(GENERIC, now=0.0)
-    end.hear([Signal(133, "A", 0, 0)], 0.1)
+    end = TurnEnd(GENERIC_PROFILE, now=0.0)
+    end.record_signals([Signal(133, "A", 0, 0)], 0.1)
     after(end, shell(prompt="me%", column=3), 0.2, 2.0)
-    end.sending("hello")
+    end.begin_message("hello")
     end.on_entered(10.0)
-    end.hear([Signal(133, "A", 1, 2)], 10.1)
+    end.record_signals([Signal(133, "A", 1, 2)], 10.1)
     assert after(end, shell("me% printf hi", prompt="hime%", column=6), 10.1, 0.4) is State.DONE
-    assert (end.via, end.structured, end.marks_prompt) == ("osc133", False, True)
+    assert (end.via, end.is_structured, end.marks_prompt) == ("osc133", False, True)
 
 
 def test_a_learned_prompt_counts_only_after_it_was_gone() -> None:
-    end = ready(GENERIC, shell(prompt="(db)", column=5))
+    end = ready(GENERIC_PROFILE, shell(prompt="(db)", column=5))
     assert end.profile.prompt
     assert after(end, shell("(db) hello", prompt="(db)", column=5), 10.1, 10.0) is not State.DONE
-    gone = ready(GENERIC, shell(prompt="(db)", column=5))
+    gone = ready(GENERIC_PROFILE, shell(prompt="(db)", column=5))
     after(gone, shell("(db) hello", prompt="", column=0), 10.1, 1.0)
     assert after(gone, shell("(db) hello", "42", prompt="(db)", column=5), 11.2, 2.0) is State.DONE
 
@@ -453,7 +453,7 @@ def fed(screen: Screen, data: bytes) -> View:
 def test_a_program_that_answers_at_once_is_done_and_not_stalled(written: bytes, done: bool) -> None:
     screen = Screen(80, 24)
     screen.feed(b"hello\r\n>>> ")
-    end = ready(GENERIC, screen.view(), draw=lambda: fed(screen, b"1+1"))
+    end = ready(GENERIC_PROFILE, screen.view(), draw=lambda: fed(screen, b"1+1"))
     screen.feed(written)
     assert (after(end, screen.view(), 10.1, 10.0) is State.DONE) == done
 
@@ -471,7 +471,7 @@ def test_a_screen_that_nothing_describes_is_strange_and_a_warning_before_any_scr
 
 def test_an_unknown_full_screen_is_stalled_and_never_done() -> None:
     board = View(rows=("+----+", "| hi |", "+----+"), columns=80, row=1, column=3, alternate=True)
-    end = ready(GENERIC, board)
+    end = ready(GENERIC_PROFILE, board)
     assert end.profile.prompt == ""
     assert after(end, board, 10.1, 30.0) is State.STALLED
 
@@ -479,14 +479,14 @@ def test_an_unknown_full_screen_is_stalled_and_never_done() -> None:
 def test_nothing_is_typed_into_an_agent_that_is_not_ready() -> None:
     end = TurnEnd(CLAUDE, now=0.0)
     with pytest.raises(IllegalMoveError, match="starting"):
-        end.sending("hello")
+        end.begin_message("hello")
     assert end.state is State.STARTING
 
 
 def test_no_move_leads_out_of_an_end_or_past_acceptance() -> None:
     for state in (State.DONE, State.ERROR, State.EXITED, State.STALLED):
-        assert not MOVES[state]
-    assert State.DONE not in MOVES[State.SENT] | MOVES[State.READY] | MOVES[State.STARTING]
+        assert not TRANSITIONS[state]
+    assert State.DONE not in TRANSITIONS[State.SENT] | TRANSITIONS[State.READY] | TRANSITIONS[State.STARTING]
 
 
 VIEWS = [
@@ -510,7 +510,7 @@ def test_no_order_of_events_makes_an_illegal_move_or_an_end_at_a_dialog(steps: l
         if isinstance(step, View):
             end.look(step, now)
         elif isinstance(step, Signal):
-            end.hear([step], now)
+            end.record_signals([step], now)
         elif step == "answer":
             end.on_answered(now)
         else:
@@ -539,5 +539,5 @@ def test_a_question_below_a_row_that_looks_like_a_prompt_is_reported_and_not_wai
 def test_a_text_that_is_typed_and_looks_like_a_list_is_no_question_while_it_is_not_sent() -> None:
     end = TurnEnd(CLAUDE, now=0.0)
     assert after(end, claude(), 0.0, 1.0) is State.READY
-    end.sending("1. do this\n2. do that")
+    end.begin_message("1. do this\n2. do that")
     assert after(end, claude(composer="❯ 1. do this"), 1.0, 6.0) is State.READY

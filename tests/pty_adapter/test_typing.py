@@ -84,7 +84,7 @@ class KeyPort:
 def said(port: KeyPort, text: str, *, command: bool = False) -> list[typing.Segment]:
     async def scene() -> list[typing.Segment]:
         assert await port.until(lambda: port.end.state is State.READY, 5)
-        return await typing.say(port, port.end, text, command=command)
+        return await typing.type_message(port, port.end, text, command=command)
 
     return asyncio.run(scene())
 
@@ -189,6 +189,6 @@ def test_a_text_that_would_be_a_command_whatever_stands_before_it_is_refused(nam
     adapter = registry.adapter(name)
     assert isinstance(adapter, HasTerminal)
     with pytest.raises(UnsupportedError, match="command"):
-        typing.check(adapter.terminal.profile, text)
-    typing.check(adapter.terminal.profile, text, command=True)
-    typing.check(adapter.terminal.profile, f"say {text}")
+        typing.check_message(adapter.terminal.profile, text)
+    typing.check_message(adapter.terminal.profile, text, command=True)
+    typing.check_message(adapter.terminal.profile, f"say {text}")

@@ -25,7 +25,7 @@ from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
 from beam.agents.claude.history import slug
 from beam.model.message import Access
-from beam.process.lines import Lines
+from beam.process.lines import LineSplitter
 from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS, Cli, pinned
 from tests.real.install import bin_directories
@@ -135,7 +135,7 @@ def _record(name: str, place: Path, target: Path) -> None:
             done = _run(launch.argv, env=env, cwd=beam.project, stdin=launch.stdin or b"")
             if scenario == "first":
                 decoder = adapter.exec.decoder(turn)
-                for line in Lines(1 << 30).feed(done.stdout):
+                for line in LineSplitter(1 << 30).feed(done.stdout):
                     decoder.line(line)
                 first = decoder.end(Exit(code=done.returncode))[1].session_id
             (target / f"{scenario}.out").write_bytes(_neutral(done.stdout, place))

@@ -19,11 +19,11 @@ import pytest
 
 from beam.agents.base import Host, Turn, Verdict
 from beam.agents.claude import dialogue
-from beam.agents.link import Call, Query, Set, Steer
+from beam.agents.link import AnsweredIntent, Query, Set, Steer
 from beam.model.events import TextDelta, ToolCalled
 from beam.testing.fake_model import FakeModel
 from beam.turns.calls import CallAnswer
-from beam.turns.choice import KEPT, NOT_KEPT
+from beam.turns.choice import REASON_KEPT, REASON_NOT_KEPT
 from beam.turns.dialogue import run_turn
 from tests.support.asking import first_ask
 from tests.support.cli import Cli, Ended, eventually, processes_with
@@ -147,7 +147,7 @@ def test_without_a_mode_named_it_is_warm_where_its_process_stays_and_headless_wh
     assert [outcome["via"] for outcome in (alone, kept, warm)] == ["exec", "dialogue", "dialogue"]
     assert [outcome["reply"][-7:] for outcome in (alone, kept, warm)] == ["turns=1", "turns=2", "turns=3"]
     assert [event["since"] for event in events(claude, "agent.started")] == [None, None, 2]
-    assert [event["why"] for event in events(claude, "turn.started")] == [NOT_KEPT, KEPT, KEPT]
+    assert [event["why"] for event in events(claude, "turn.started")] == [REASON_NOT_KEPT, REASON_KEPT, REASON_KEPT]
     assert claude("agent", "release", "claude").code == 0
 
 
@@ -427,7 +427,9 @@ def test_a_command_that_is_left_running_is_said(claude: Cli) -> None:
 # -- control -----------------------------------------------------------------------------------------------------------
 
 
-def controlled(cli: Cli, text: str, *calls: Call, once: type = ToolCalled) -> tuple[list[CallAnswer], Verdict]:
+def controlled(
+    cli: Cli, text: str, *calls: AnsweredIntent, once: type = ToolCalled
+) -> tuple[list[CallAnswer], Verdict]:
     """A turn in which these calls are made while its command runs; their answers and its verdict."""
     journal, answers = Recorded(), list[CallAnswer]()
     held = handle(journal)

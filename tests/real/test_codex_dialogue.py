@@ -20,8 +20,8 @@ import pytest
 from beam.agents.base import Host, Turn, Verdict
 from beam.agents.codex import dialogue
 from beam.agents.codex.dialogue import requests
-from beam.agents.codex.dialogue.methods import HEARD, IGNORED
-from beam.agents.link import Call, Query, Set, Steer
+from beam.agents.codex.dialogue.methods import IGNORED_METHODS, READ_METHODS
+from beam.agents.link import AnsweredIntent, Query, Set, Steer
 from beam.model.events import ToolCalled
 from beam.testing.fake_model import FakeModel
 from beam.turns.calls import CallAnswer
@@ -286,7 +286,7 @@ def test_without_a_login_it_is_said_and_not_tried_again(codex: Cli) -> None:
 # -- control -----------------------------------------------------------------------------------------------------------
 
 
-def controlled(cli: Cli, text: str, *calls: Call) -> tuple[list[CallAnswer], Recorded, Verdict]:
+def controlled(cli: Cli, text: str, *calls: AnsweredIntent) -> tuple[list[CallAnswer], Recorded, Verdict]:
     """A turn in which these calls are made while its command runs; their answers, its journal and its verdict."""
     journal, answers = Recorded(), list[CallAnswer]()
     held = handle(journal)
@@ -382,7 +382,7 @@ def test_its_protocol_has_what_the_link_knows_of_it(codex: Cli, tmp_path: Path) 
     words = ["app-server", "generate-json-schema", "--experimental", "--out", str(tmp_path / "schema")]
     subprocess.run(["codex", *words], env=codex.env, check=True, capture_output=True, timeout=60)
     said = methods(tmp_path / "schema" / "ServerNotification.json")
-    assert said == HEARD | IGNORED
+    assert said == READ_METHODS | IGNORED_METHODS
     assert methods(tmp_path / "schema" / "ServerRequest.json") == ANSWERED
     known = methods(tmp_path / "schema" / "ClientRequest.json")
     assert known >= SENT
@@ -396,8 +396,8 @@ def methods(schema: Path) -> set[str]:
 
 
 ANSWERED = {
-    *(requests.COMMAND, requests.FILES, requests.PERMISSIONS, requests.ELICITATION),
-    *(requests.QUESTION, requests.CLIENT_TOOL, *requests.LEGACY, *requests.REFUSED),
+    *(requests.COMMAND_METHOD, requests.FILES_METHOD, requests.PERMISSIONS_METHOD, requests.ELICITATION_METHOD),
+    *(requests.QUESTION_METHOD, requests.CLIENT_TOOL_METHOD, *requests.LEGACY_METHODS, *requests.REFUSED_METHODS),
     "currentTime/read",
 }
 SENT = {

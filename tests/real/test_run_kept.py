@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from beam.testing.fake_model import FakeModel
-from beam.turns.choice import KEPT, NOT_KEPT
+from beam.turns.choice import REASON_KEPT, REASON_NOT_KEPT
 from tests.support.cli import Cli, eventually, processes_with
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance, pytest.mark.conformance]
@@ -29,8 +29,8 @@ def test_a_second_step_needs_no_new_process_and_a_run_of_one_step_stays_headless
     found = place.journal("claude@s")
     ended = [event for event in found if event["type"] == "turn.finished"]
     assert [(event["via"], event["why"], event["session"]) for event in ended] == [
-        ("dialogue", KEPT, "new"),
-        ("dialogue", KEPT, "resumed"),
+        ("dialogue", REASON_KEPT, "new"),
+        ("dialogue", REASON_KEPT, "resumed"),
     ]
     assert "turns=2" in ended[1]["reply"]
     assert [event["since"] for event in found if event["type"] == "agent.started"] == [None, 1]
@@ -38,4 +38,4 @@ def test_a_second_step_needs_no_new_process_and_a_run_of_one_step_stays_headless
     (place.project / "s.yaml").write_text("beam: 1\nname: t\nsteps:\n" + step.format("plums"))
     assert place("run", "s.yaml", timeout=240).code == 0
     (alone,) = [event for event in place.journal("claude@t") if event["type"] == "turn.finished"]
-    assert (alone["via"], alone["why"]) == ("exec", NOT_KEPT)
+    assert (alone["via"], alone["why"]) == ("exec", REASON_NOT_KEPT)

@@ -16,7 +16,7 @@ import pytest
 
 from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
-from beam.process.lines import Lines
+from beam.process.lines import LineSplitter
 from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS
 from tests.support.cli import Cli, processes_with
@@ -75,7 +75,7 @@ def reply(name: str, place: Path, path: str, *, pipe: bool) -> str | None:
     for file, data in launch.files.items():
         (scratch / file).parent.mkdir(parents=True, exist_ok=True)
         (scratch / file).write_bytes(data)
-    decoder, lines = face.decoder(turn), Lines(1 << 30)
+    decoder, lines = face.decoder(turn), LineSplitter(1 << 30)
     with FakeModel(SCRIPT) as model, (place / "out").open("wb") as out, (place / "err").open("wb") as err:
         env = {**cli.env, "PATH": path, **ADAPTERS[name].env, **model.env(name, place / "home"), **launch.env}
         process = subprocess.Popen(

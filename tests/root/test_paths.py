@@ -141,7 +141,7 @@ def test_a_group_counts_as_ones_own_only_where_nobody_else_is_in_it(
     uid: int, gid: int, members: list[str], private: bool
 ) -> None:
     user = pwd.struct_passwd(("ann", "x", uid, uid, "", "/home/ann", "/bin/sh"))
-    assert ownership.is_private(grp.struct_group(("ann", "x", gid, members)), user) is private
+    assert ownership.is_private_group(grp.struct_group(("ann", "x", gid, members)), user) is private
 
 
 def test_roots_and_configurations_of_another_user_are_refused(root: RootPaths) -> None:

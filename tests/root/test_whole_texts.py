@@ -13,7 +13,7 @@ import pytest
 from beam.base.errors import ConfigError, CorruptError, DiskError, UsageError
 from beam.root import directories, discovery, ownership, user_dirs
 from beam.root.git_place import GitPlace, git_directory, git_place
-from beam.root.paths import ELSEWHERE, AgentPaths, RootPaths, disk_error
+from beam.root.paths import ELSEWHERE_HINT, AgentPaths, RootPaths, disk_error
 from tests.support.refused import refused
 
 
@@ -29,7 +29,8 @@ def home(tmp_path: Path) -> RootPaths:
 def test_every_file_of_an_agent_and_of_a_root_has_its_place(home: RootPaths) -> None:
     agent, root = home.agent("box"), home.root
     lane = agent.lane_of("aaaa")
-    names = ("queue", "control", "images", "asks", "journal", "lock", "archived", "put_lock", "reserve", "log", "cli")
+    boxes = ("queue", "control", "images", "asks", "journal")
+    names = (*boxes, "lock", "archived", "put_lock", "reserve", "log", "cli_version_file")
     assert [str(getattr(agent, name).relative_to(root)) for name in names] == [
         "agents/box/queue",
         "agents/box/control",
@@ -44,7 +45,7 @@ def test_every_file_of_an_agent_and_of_a_root_has_its_place(home: RootPaths) -> 
         "agents/box/cli.json",
     ]
     assert (lane.lock, lane.reserve, lane.agent_dir) == (lane.dir / "lock", agent.reserve, agent.dir)
-    assert agent.agent_dir == agent.dir and agent.unstarted("k") == agent.dir / "k.unstarted"
+    assert agent.agent_dir == agent.dir and agent.unstarted_note("k") == agent.dir / "k.unstarted"
     places = ("threads", "notify", "snapshots", "search")
     assert [getattr(home, name).name for name in places] == ["threads", "notify", "snapshots", "search.sqlite3"]
     assert home.turns == root.with_name("root.turns") and home.config_file == home.project / "beam.yaml"
@@ -67,18 +68,18 @@ def test_every_file_of_an_agent_and_of_a_root_has_its_place(home: RootPaths) -> 
 @pytest.mark.parametrize(
     ("number", "hint"),
     [
-        (errno.EROFS, f"keep beam's state on a disk that can be written: {ELSEWHERE}"),
-        (errno.ENOSPC, f"free some space, or keep beam's state on another disk: {ELSEWHERE}"),
-        (errno.EDQUOT, f"free some space, or keep beam's state on another disk: {ELSEWHERE}"),
-        (errno.EACCES, f"keep beam's state in a folder of your own: {ELSEWHERE}"),
-        (errno.EPERM, f"keep beam's state in a folder of your own: {ELSEWHERE}"),
+        (errno.EROFS, f"keep beam's state on a disk that can be written: {ELSEWHERE_HINT}"),
+        (errno.ENOSPC, f"free some space, or keep beam's state on another disk: {ELSEWHERE_HINT}"),
+        (errno.EDQUOT, f"free some space, or keep beam's state on another disk: {ELSEWHERE_HINT}"),
+        (errno.EACCES, f"keep beam's state in a folder of your own: {ELSEWHERE_HINT}"),
+        (errno.EPERM, f"keep beam's state in a folder of your own: {ELSEWHERE_HINT}"),
         (errno.ENOTDIR, "a part of that path is a file; move it away"),
         (errno.EMFILE, "close some programs, or raise the limit of open files: ulimit -n 4096"),
         (errno.ENFILE, "close some programs, or raise the limit of open files: ulimit -n 4096"),
         (errno.EAGAIN, "end some processes, or raise the limit of processes (ulimit -u)"),
         (errno.ENOMEM, "free some memory"),
-        (errno.ENAMETOOLONG, f"use a shorter path: {ELSEWHERE}"),
-        (errno.EIO, f"look at the disk, or keep beam's state elsewhere: {ELSEWHERE}"),
+        (errno.ENAMETOOLONG, f"use a shorter path: {ELSEWHERE_HINT}"),
+        (errno.EIO, f"look at the disk, or keep beam's state elsewhere: {ELSEWHERE_HINT}"),
     ],
 )
 def test_a_place_that_can_not_be_made_is_reported_with_what_to_do(number: int, hint: str) -> None:
@@ -156,7 +157,7 @@ def test_what_is_not_ones_own_is_reported_with_the_ways_out(home: RootPaths) -> 
     directories.create(home)
     me = os.getuid()
     ownership.check(home, uid=me, mountinfo="")
-    hint = f"take it over with chown if you trust what is in it, or keep beam's state elsewhere: {ELSEWHERE}"
+    hint = f"take it over with chown if you trust what is in it, or keep beam's state elsewhere: {ELSEWHERE_HINT}"
     with refused(DiskError, f"{home.root} belongs to another user (uid {me})", hint, subject=str(home.root)):
         ownership.check_owner(home, uid=me + 1)
     home.root.chmod(0o720)
@@ -200,7 +201,7 @@ def test_a_shared_file_system_is_refused_unless_it_is_allowed(kind: str, family:
     with refused(
         DiskError,
         f"{home.root} is on a file system without dependable locks ({kind})",
-        f"keep beam's state on a local disk ({ELSEWHERE}), or write `allow_fs: [{kind}]` into {home.config_file}",
+        f"keep beam's state on a local disk ({ELSEWHERE_HINT}), or write `allow_fs: [{kind}]` into {home.config_file}",
         subject=str(home.root),
     ):
         ownership.check_filesystem(home, mountinfo=mounts)
@@ -227,24 +228,24 @@ def test_a_name_that_is_no_root_is_reported(tmp_path: Path, environ: dict[str, s
     hint = "use the path of a directory for beam's files alone"
     for named in ("", "a\0b"):
         with refused(UsageError, "--root names no directory", hint):
-            discovery.find(named, cwd=tmp_path, environ=environ)
+            discovery.find_root(named, cwd=tmp_path, environ=environ)
     with refused(UsageError, "BEAM_ROOT is /", hint, subject="/"):
-        discovery.find(None, cwd=tmp_path, environ={**environ, "BEAM_ROOT": "/"})
+        discovery.find_root(None, cwd=tmp_path, environ={**environ, "BEAM_ROOT": "/"})
     (tmp_path / "code").mkdir()
     (tmp_path / "code/main.py").touch()
     said = f"--root {tmp_path / 'code'} is not a root of beam: it contains other files"
     hint = f"use a directory of its own for beam: {tmp_path / 'code/beam'}"
     with refused(UsageError, said, hint, subject=str(tmp_path / "code")):
-        discovery.find("code", cwd=tmp_path, environ=environ)
+        discovery.find_root("code", cwd=tmp_path, environ=environ)
 
 
 def test_a_root_without_its_folder_is_reported(home: RootPaths, environ: dict[str, str]) -> None:
     root = home.root
     hint = f"cd to the project folder, then: beam --root {root} status"
     with refused(CorruptError, f"{root} does not say which folder it belongs to", hint, subject=str(root)):
-        discovery.at(root, environ)
+        discovery.root_at(root, environ)
     discovery.create(home)
-    assert discovery.at(root, environ) == home
+    assert discovery.root_at(root, environ) == home
     home.project.rmdir()
     for named, given in ((f"--root {root} ", root), ("", user_dirs.state_dir(environ) / "projects/x")):
         with refused(
@@ -275,7 +276,7 @@ def test_a_root_that_another_folder_may_have_written_is_refused(tmp_path: Path, 
     said = f"the root {planted.root} is in {tmp_path / 'there'}, but makes agents work in {tmp_path / 'mine'}"
     hint = "anybody who may write there could have set that; use a root outside of both"
     with refused(UsageError, said, hint, subject=str(planted.root)):
-        discovery.at(planted.root, environ)
+        discovery.root_at(planted.root, environ)
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,17 @@ from beam.base.errors import UsageError
 from beam.model.rule_lists import RuleLists
 from beam.rules import rule as of_rules
 from beam.rules import shell
-from beam.rules.call import ToolCall, call_of, host_of
-from beam.rules.match import Place, allows, catches
+from beam.rules.call import ToolCall, host_of, parse_call
+from beam.rules.match import AgentPlace, allowing_rules, may_match
 from beam.rules.rule import Rule, parse
 from beam.rules.ruleset import Ruleset, Ruling, combine, rules_of
 
-HERE = Place("/work", "/home/me")
+HERE = AgentPlace("/work", "/home/me")
 
 
 def said(text: str, call: bool = False) -> tuple[str, str, str | None]:
     with pytest.raises(UsageError) as caught:
-        call_of(text) if call else parse(text, "deny")
+        parse_call(text) if call else parse(text, "deny")
     return caught.value.message, caught.value.hint, caught.value.subject
 
 
@@ -39,7 +39,7 @@ def said(text: str, call: bool = False) -> tuple[str, str, str | None]:
     ],
 )
 def test_a_call_is_written_as_a_rule_is(text: str, call: ToolCall) -> None:
-    assert call_of(text) == call
+    assert parse_call(text) == call
 
 
 def test_what_is_no_call_is_named_as_far_as_a_line_goes() -> None:
@@ -83,9 +83,9 @@ def rules(*texts: str, behavior: str = "allow", **more: bool) -> tuple[Rule, ...
     return tuple(parse(text, behavior, whose=f"w{number}", **more) for number, text in enumerate(texts))  # type: ignore[arg-type]
 
 
-def allowed(call: ToolCall | str, *texts: str, place: Place = HERE) -> tuple[str, ...]:
-    call = call_of(call) if isinstance(call, str) else call
-    return tuple(rule.text for rule in allows(rules(*texts), call, place))
+def allowed(call: ToolCall | str, *texts: str, place: AgentPlace = HERE) -> tuple[str, ...]:
+    call = parse_call(call) if isinstance(call, str) else call
+    return tuple(rule.text for rule in allowing_rules(rules(*texts), call, place))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_rules_allow_what_they_name_and_nothing_more(call: str, texts: tuple[str
 def test_a_call_that_a_person_must_decide_is_allowed_by_no_rule() -> None:
     assert allowed(ToolCall(tool="WebSearch", by_person=True), "WebSearch") == ()
     assert allowed(ToolCall(tool="WebSearch"), "WebSearch") == ("WebSearch",)
-    assert allowed(call_of("Edit(~/x)"), "Edit(~/x)", place=Place("/work")) == ()
+    assert allowed(parse_call("Edit(~/x)"), "Edit(~/x)", place=AgentPlace("/work")) == ()
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_call_that_a_person_must_decide_is_allowed_by_no_rule() -> None:
 )
 def test_a_rule_that_denies_catches_what_may_be_meant(text: str, call: str, is_caught: bool) -> None:
     (rule,) = rules(text, behavior="deny")
-    assert catches(rule, call_of(call), HERE) is is_caught
+    assert may_match(rule, parse_call(call), HERE) is is_caught
 
 
 @pytest.mark.parametrize(
@@ -230,14 +230,14 @@ def test_a_command_is_split_where_a_shell_would_and_in_doubt_not_at_all(
 def test_a_command_of_the_greatest_length_is_split_and_a_longer_one_is_in_doubt() -> None:
     assert shell.split("x" * 20_000) == [("x" * 20_000,)]
     assert shell.split("x" * 20_001) is None
-    assert shell.suspects("x" * 20_001) == [("x" * 20_000,)]
+    assert shell.possible_commands("x" * 20_001) == [("x" * 20_000,)]
 
 
 def test_a_rule_that_denies_catches_a_command_too_long_to_be_read() -> None:
     (rule,) = rules("Bash(git push *)", behavior="deny")
     for length, is_caught in ((19_980, False), (20_001, True)):
-        call = call_of(f"Bash(: {'x' * length})")
-        assert catches(rule, call, HERE) is is_caught
+        call = parse_call(f"Bash(: {'x' * length})")
+        assert may_match(rule, call, HERE) is is_caught
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_rule_that_denies_catches_a_command_too_long_to_be_read() -> None:
     ],
 )
 def test_whatever_may_be_run_by_a_command_is_told_once(command: str) -> None:
-    assert shell.suspects(command) == _SUSPECTS[command]
+    assert shell.possible_commands(command) == _SUSPECTS[command]
 
 
 # -- rules together ----------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_a_decision_names_its_rules_and_who_wrote_them() -> None:
     ruleset = Ruleset(
         (*rules("Bash(a)", "Bash(b)"), *rules("Bash(b)", behavior="ask"), *rules("Read", behavior="deny"))
     )
-    decided = {text: ruleset.decide(call_of(text), HERE) for text in ("Bash(a)", "Bash(a; b)", "Bash(c)", "Read(x)")}
+    decided = {text: ruleset.decide(parse_call(text), HERE) for text in ("Bash(a)", "Bash(a; b)", "Bash(c)", "Read(x)")}
     assert {text: found and (found.behavior, found.text) for text, found in decided.items()} == {
         "Bash(a)": ("allow", "Bash(a)"),
         "Bash(a; b)": ("ask", "Bash(b)"),

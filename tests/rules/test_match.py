@@ -7,17 +7,17 @@ import posixpath
 import pytest
 
 from beam.model.rule_lists import RuleLists
-from beam.rules.call import ToolCall, call_of, host_of
-from beam.rules.match import Place
+from beam.rules.call import ToolCall, host_of, parse_call
+from beam.rules.match import AgentPlace
 from beam.rules.rule import parse
 from beam.rules.ruleset import Ruleset, combine, rules_of
 
-PLACE = Place("/p", "/home/me")
+PLACE = AgentPlace("/p", "/home/me")
 
 
-def decided(call: ToolCall | str, place: Place = PLACE, **lists: str | tuple[str, ...]) -> str:
+def decided(call: ToolCall | str, place: AgentPlace = PLACE, **lists: str | tuple[str, ...]) -> str:
     given = {word: (texts,) if isinstance(texts, str) else texts for word, texts in lists.items()}
-    asked = call_of(call) if isinstance(call, str) else call
+    asked = parse_call(call) if isinstance(call, str) else call
     ruling = combine(rules_of(RuleLists(**given), "me")).decide(asked, place)
     return ruling.behavior if ruling is not None else ""
 
@@ -142,7 +142,7 @@ def test_a_link_that_leads_elsewhere_is_judged_by_both_ends() -> None:
     def real(path: str) -> str:
         return posixpath.normpath(path.replace("/p/src/link", "/etc"))
 
-    place = Place("/p", "/home/me", real)
+    place = AgentPlace("/p", "/home/me", real)
     call = ToolCall(tool="Edit", paths=("src/link/passwd",))
     assert decided(call, place, allow="Edit(src/**)") == ""
     assert decided(call, place, allow=("Edit(src/**)", "Edit(//etc/passwd)")) == "allow"

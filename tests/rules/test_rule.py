@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam.base.errors import UsageError
-from beam.rules.call import call_of
+from beam.rules.call import parse_call
 from beam.rules.rule import parse
 
 
@@ -74,10 +74,10 @@ def test_any_text_is_a_rule_or_refused(text: str) -> None:
 
 
 def test_a_call_is_written_like_a_rule() -> None:
-    assert call_of("Bash(git push (now))").command == "git push (now)"
-    assert call_of("Edit(//etc/hosts)").paths == ("/etc/hosts",)
+    assert parse_call("Bash(git push (now))").command == "git push (now)"
+    assert parse_call("Edit(//etc/hosts)").paths == ("/etc/hosts",)
     pages = ("WebFetch(https://example.com/a)", "WebFetch(domain:example.com)")
-    assert [call_of(page).host for page in pages] == ["example.com", "example.com"]
+    assert [parse_call(page).host for page in pages] == ["example.com", "example.com"]
     for text in ("Bash(git", "Bsh(x)", "git push"):
         with pytest.raises(UsageError):
-            call_of(text)
+            parse_call(text)

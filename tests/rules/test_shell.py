@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.rules.shell import split, suspects
+from beam.rules.shell import possible_commands, split
 
 PLAIN = st.text("abc12.-_/=:,@%+", min_size=1, max_size=6).filter(lambda word: word[0] not in "-=" and "=" not in word)
 ANY = st.text("ab1 '\"\\$`;&|<>(){}#*?~!=-\n\t\r/\x00é\u00a0", max_size=24)
@@ -125,7 +125,7 @@ def test_quoted_words_come_back_as_they_were(commands: list[list[str]]) -> None:
 def test_any_text_is_split_or_not_and_never_raises(command: str) -> None:
     parts = split(command)
     assert parts is None or all(words and words[0] for words in parts)
-    assert all(words and words[0] for words in suspects(command))
+    assert all(words and words[0] for words in possible_commands(command))
 
 
 @pytest.mark.slow
@@ -200,8 +200,8 @@ def test_bash_runs_nothing_but_what_is_split() -> None:
     ],
 )
 def test_a_guess_finds_a_command_wherever_it_stands(command: str) -> None:
-    assert any(words[:2] == ("rm", "-rf") for words in suspects(command)), suspects(command)
+    assert any(words[:2] == ("rm", "-rf") for words in possible_commands(command)), possible_commands(command)
 
 
 def test_a_guess_does_not_take_an_argument_for_a_command() -> None:
-    assert all(words[0] != "rm" for words in suspects("git commit -m 'rm the file'"))
+    assert all(words[0] != "rm" for words in possible_commands("git commit -m 'rm the file'"))

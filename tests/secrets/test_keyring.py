@@ -32,7 +32,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
 
 @pytest.mark.parametrize("name", ["a", "work", "A.b_c-9", "9", "x" * 64])
 def test_a_key_is_kept_read_and_removed_by_its_name(kept: dict[tuple[str, str], str], name: str) -> None:
-    keyring.keep(name, "k-1")
+    keyring.store(name, "k-1")
     assert kept == {("beam", name): "k-1"} and keyring.read(name) == "k-1"
     keyring.remove(name)
     assert kept == {}
@@ -43,12 +43,12 @@ def test_a_key_is_kept_read_and_removed_by_its_name(kept: dict[tuple[str, str], 
 @pytest.mark.parametrize("name", ["", "-a", ".a", "a b", "a/b", "a\n", "x" * 65])
 def test_what_is_no_name_keeps_nothing(kept: dict[tuple[str, str], str], name: str) -> None:
     with pytest.raises(UsageError, match="not a name"):
-        keyring.keep(name, "k-1")
+        keyring.store(name, "k-1")
     assert kept == {}
 
 
 @pytest.mark.parametrize("key", ["", "two words", "a\nb", "a\x00"])
 def test_what_is_no_key_is_not_kept(kept: dict[tuple[str, str], str], key: str) -> None:
     with pytest.raises(UsageError, match="no key"):
-        keyring.keep("work", key)
+        keyring.store("work", key)
     assert kept == {}

@@ -14,7 +14,7 @@ from beam.base.errors import BeamError
 from beam.model import events
 from beam.secrets import gaps, keyring, kinds, redact
 from beam.secrets.gaps import MOVE, fold
-from beam.secrets.kinds import ROWS, Part
+from beam.secrets.kinds import SECRET_FORMS, PatternPart
 
 KEY = "ghp_" + "aB3" * 12
 MARK = "[redacted:github-token]"
@@ -24,8 +24,8 @@ MARK = "[redacted:github-token]"
 
 
 def test_a_row_keeps_its_prefix_and_first_parts_visible_if_so_wanted() -> None:
-    digits, letters = Part("[0-9]", 2, 4), Part("[a-z]", 3)
-    plain = kinds._row("kind", "a.b", digits, letters)
+    digits, letters = PatternPart("[0-9]", 2, 4), PatternPart("[a-z]", 3)
+    plain = kinds._form("kind", "a.b", digits, letters)
     assert (plain.kind, plain.prefix, plain.span, plain.any_case, plain.at_word_start) == (
         "kind",
         "a.b",
@@ -34,18 +34,18 @@ def test_a_row_keeps_its_prefix_and_first_parts_visible_if_so_wanted() -> None:
         False,
     )
     assert plain.whole == "a\\.b[0-9]{2,4}[a-z]{3,}"
-    kept = kinds._row("kind", "x", digits, letters, keep=1, until=Part("[@]", 1, 1), span=9, how="any_case")
+    kept = kinds._form("kind", "x", digits, letters, keep=1, until=PatternPart("[@]", 1, 1), span=9, how="any_case")
     assert (kept.whole, kept.span, kept.any_case, kept.at_word_start) == (
         "(x[0-9]{2,4})[a-z]{3,}(?=[@])",
         9,
         True,
         False,
     )
-    start = kinds._row("kind", "x", digits, keep=0, how="at_word_start")
+    start = kinds._form("kind", "x", digits, keep=0, how="at_word_start")
     assert (start.whole, start.any_case, start.at_word_start) == ("(x)[0-9]{2,4}", False, True)
-    assigned = kinds._assigned("kind", "name", letters, digits, span=7)
+    assigned = kinds._assigned_value_form("kind", "name", letters, digits, span=7)
     assert (assigned.span, assigned.any_case) == (7, True)
-    assert [(part.chars, part.least, part.most) for part in kinds._word("eyJ")] == [
+    assert [(part.chars, part.least, part.most) for part in kinds._letters("eyJ")] == [
         ("[e]", 1, 1),
         ("[y]", 1, 1),
         ("[J]", 1, 1),
@@ -53,7 +53,7 @@ def test_a_row_keeps_its_prefix_and_first_parts_visible_if_so_wanted() -> None:
 
 
 def test_the_row_of_a_private_key_ends_where_the_key_does() -> None:
-    row = kinds._pem()
+    row = kinds._private_key_form()
     assert (row.kind, row.prefix, row.span) == ("private-key", "-----BEGIN", kinds.WIDEST)
     begin, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
     body = "\nabc+/=\\nx\n"
@@ -86,13 +86,13 @@ def test_the_row_of_a_private_key_ends_where_the_key_does() -> None:
             "-----BEGIN rsa",
         )
     ] == [True, True, True, True, False, False]
-    jwt = kinds._jwt(Part("[a-z]", 2))
+    jwt = kinds._jwt_form(PatternPart("[a-z]", 2))
     assert (jwt.kind, jwt.prefix, jwt.span, jwt.at_word_start) == ("jwt", "eyJ", 16384, True)
 
 
 @pytest.mark.slow
 def test_the_table_of_secrets_by_what_they_begin_with() -> None:
-    assert [(row.kind, row.prefix, row.span, row.any_case, row.at_word_start) for row in ROWS] == [
+    assert [(row.kind, row.prefix, row.span, row.any_case, row.at_word_start) for row in SECRET_FORMS] == [
         ("private-key", "-----BEGIN", 16384, False, False),
         ("anthropic-key", "sk-ant-", 1024, False, False),
         ("openrouter-key", "sk-or-", 1024, False, False),
@@ -136,7 +136,7 @@ def test_the_table_of_secrets_by_what_they_begin_with() -> None:
         ("api-key", "api-key", 1024, True, False),
         ("url-credentials", "://", 512, False, False),
     ]
-    for row in ROWS:
+    for row in SECRET_FORMS:
         assert re.compile(row.whole) and re.compile(row.open)
 
 
@@ -288,13 +288,13 @@ def test_each_way_in_which_a_keyring_has_no_key_is_reported(monkeypatch: pytest.
     said = [
         refused(lambda: keyring.read("work")),
         refused(lambda: keyring.remove("work")),
-        refused(lambda: keyring.keep("x!" * 30 + "y" * 30, "k")),
-        refused(lambda: keyring.keep("work", "a b")),
+        refused(lambda: keyring.store("x!" * 30 + "y" * 30, "k")),
+        refused(lambda: keyring.store("work", "a b")),
     ]
     played.priority = 0
     said.append(refused(lambda: keyring.read("work")))
     played.get_keyring = object
-    said.append(refused(lambda: keyring.keep("work", "k")))
+    said.append(refused(lambda: keyring.store("work", "k")))
     monkeypatch.setitem(sys.modules, "keyring", None)
     said.append(refused(lambda: keyring.read("work")))
     assert (said, removed) == (

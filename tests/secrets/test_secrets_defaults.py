@@ -14,6 +14,6 @@ def test_a_value_without_a_field_is_as_if_it_said_this(kind: type[msgspec.Struct
 
 
 _GIVEN = {
-    "Part": {"least": 1, "most": None},
-    "Row": {"any_case": False, "at_word_start": False, "run": ""},
+    "PatternPart": {"least": 1, "most": None},
+    "SecretForm": {"any_case": False, "at_word_start": False, "run": ""},
 }

@@ -9,7 +9,7 @@ import pytest
 
 from beam.base.errors import RefusedFileError
 from beam.store import control, outbox
-from beam.store.thread import Thread
+from beam.store.thread import ThreadUsage
 
 MIB = 1 << 20
 
@@ -25,8 +25,8 @@ def large(path: Path, size: int) -> Path:
 @pytest.mark.parametrize(
     ("name", "size", "read"),
     [
-        ("t-1", 16 * MIB, lambda folder: Thread(folder, "t-1").spent()),
-        ("r.answer", 256 * MIB, lambda folder: outbox.answer_to(folder, "r")),
+        ("t-1", 16 * MIB, lambda folder: ThreadUsage(folder, "t-1").spent()),
+        ("r.answer", 256 * MIB, lambda folder: outbox.read_answer(folder, "r")),
         ("new/c-1.json", 16 * MIB, lambda folder: control.read(folder, "c-1.json")),
     ],
 )

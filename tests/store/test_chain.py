@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam.api.verify import damage
+from beam.api.verify import find_damage
 from beam.base import files
 from beam.base.errors import CorruptError, DiskError
 from beam.model import events
@@ -47,7 +47,7 @@ def without_hashes(path: Path) -> None:
 def test_a_changed_word_is_named_by_its_line_and_only_that(tmp_path: Path) -> None:
     segment = filled(tmp_path / "j", "one", "two", "three", "four")
     segment.write_bytes(segment.read_bytes().replace(b"two", b"2wo").replace(b"four", b"f0ur"))
-    assert [line.partition(": ")[0] for line in damage(tmp_path / "j")] == [f"{segment}:3", f"{segment}:5"]
+    assert [line.partition(": ")[0] for line in find_damage(tmp_path / "j")] == [f"{segment}:3", f"{segment}:5"]
     assert len(Reader(tmp_path / "j").poll()) == 4, "readers don't look at hashes"
 
 
@@ -68,17 +68,17 @@ def test_whatever_is_changed_before_the_last_line_is_seen(
 ) -> None:
     segment = filled(tmp_path / "j", "one", "two", "three")
     segment.write_bytes(b"".join(change(segment.read_bytes().splitlines(keepends=True))))
-    assert any("the hash is another" in line for line in damage(tmp_path / "j"))
+    assert any("the hash is another" in line for line in find_damage(tmp_path / "j"))
 
 
 def test_a_journal_of_an_older_beam_is_whole_and_its_lines_count_from_the_next_one_on(tmp_path: Path) -> None:
     segment = filled(tmp_path / "j", "old one", "old two")
     without_hashes(segment)
-    assert damage(tmp_path / "j") == []
+    assert find_damage(tmp_path / "j") == []
     filled(tmp_path / "j", "new one", "new two")
-    assert damage(tmp_path / "j") == []
+    assert find_damage(tmp_path / "j") == []
     segment.write_bytes(segment.read_bytes().replace(b"old two", b"0ld two"))
-    (said,) = damage(tmp_path / "j")
+    (said,) = find_damage(tmp_path / "j")
     assert said.startswith(f"{segment}:1-4: ")
 
 
@@ -92,7 +92,7 @@ def test_a_line_cut_anywhere_is_mended_and_the_chain_goes_on(tmp_path: Path) -> 
         directory.mkdir()
         (directory / whole.name).write_bytes(data[: len(data) - last + kept])
         filled(directory, "next", "and next")
-        assert damage(directory) == [], kept
+        assert find_damage(directory) == [], kept
 
 
 def test_a_write_that_failed_half_way_leaves_a_true_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_a_write_that_failed_half_way_leaves_a_true_chain(tmp_path: Path, monkey
     journal.append(events.Text(text="two"))
     journal.append(DONE)
     journal.close()
-    assert damage(tmp_path / "j") == []
+    assert find_damage(tmp_path / "j") == []
     assert any(isinstance(event, events.Notice) for event in Reader(tmp_path / "j").poll())
 
 
@@ -125,13 +125,13 @@ def test_segments_follow_each_other_and_a_segment_of_another_history_is_named(tm
         filled(tmp_path / name, *(f"{name} {number}" * 50 for number in range(200)), limits=limits)
     names = segments(tmp_path / "j")
     assert len(names) > 2
-    assert damage(tmp_path / "j") == []
+    assert find_damage(tmp_path / "j") == []
     (tmp_path / "j" / names[0]).unlink()  # as `beam doctor --gc` does
-    assert damage(tmp_path / "j") == []
+    assert find_damage(tmp_path / "j") == []
     second = tmp_path / "j" / names[1]
     shorter = second.read_bytes().splitlines(keepends=True)[:-1]
     second.write_bytes(b"".join(shorter))
-    said = damage(tmp_path / "j")
+    said = find_damage(tmp_path / "j")
     assert any(f"{names[2]}:1: it follows another segment" in line for line in said)
     assert any(f"{names[2]}:1: its snapshot says seq" in line for line in said)
 
@@ -147,7 +147,7 @@ def test_a_snapshot_that_says_what_no_line_says_is_named(tmp_path: Path) -> None
     lines = last.read_bytes().splitlines(keepends=True)
     forged = Chain().seal(lines[0].partition(b',"hash":"')[0].replace(b'"paused":true', b'"paused":false') + b"}\n")
     last.write_bytes(b"".join([forged, *lines[1:]]))
-    assert any("its snapshot says paused False" in line for line in damage(tmp_path / "j"))
+    assert any("its snapshot says paused False" in line for line in find_damage(tmp_path / "j"))
 
 
 @pytest.mark.parametrize("which", [0, 1, -1])
@@ -160,7 +160,7 @@ def test_a_version_that_this_beam_does_not_know_is_refused_and_left_as_it_is(tmp
     for read in (read_state, begin):
         with pytest.raises(CorruptError, match="has version 2, but this beam reads version 1"):
             read(tmp_path / "j")
-    assert any("has version 2" in line for line in damage(tmp_path / "j"))
+    assert any("has version 2" in line for line in find_damage(tmp_path / "j"))
     assert segment.read_bytes() == before
 
 
@@ -172,7 +172,7 @@ def test_pieces_of_any_size_give_the_same_chain(tmp_path: Path, monkeypatch: pyt
     assert [wrong.line for wrong in wanted] == [4]
     assert list(ChainCheck().feed(data[at : at + size] for at in range(0, len(data), size))) == wanted
     monkeypatch.setattr(files, "PIECE_BYTES", size)
-    assert Chain.of(segment, segment.stat().st_size).last == Chain.of(segment, len(data)).last
+    assert Chain.read_end(segment, segment.stat().st_size).last == Chain.read_end(segment, len(data)).last
 
 
 def test_what_looks_like_a_hash_in_an_agent_s_words_is_none(tmp_path: Path) -> None:
@@ -182,13 +182,13 @@ def test_what_looks_like_a_hash_in_an_agent_s_words_is_none(tmp_path: Path) -> N
     journal.append(events.ToolCalled(call_id="1", name="x", input=msgspec.Raw(looks.encode())))
     journal.close()
     filled(tmp_path / "j", "next")
-    assert damage(tmp_path / "j") == []
+    assert find_damage(tmp_path / "j") == []
 
 
 @pytest.mark.slow
 def test_a_last_line_longer_than_the_first_look_is_found(tmp_path: Path) -> None:
     segment = filled(tmp_path / "j", "one", "long " * 100_000)
     size = segment.stat().st_size
-    assert Chain.of(segment, size).last.encode() in segment.read_bytes()[-30:]
+    assert Chain.read_end(segment, size).last.encode() in segment.read_bytes()[-30:]
     filled(tmp_path / "j", "next")
-    assert damage(tmp_path / "j") == []
+    assert find_damage(tmp_path / "j") == []

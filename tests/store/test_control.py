@@ -10,7 +10,7 @@ import pytest
 from beam.base import files
 from beam.base.errors import CorruptError, LimitError
 from beam.store import control
-from beam.store.control import Control
+from beam.store.control import ControlRequest
 
 
 @pytest.fixture
@@ -20,25 +20,25 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def request(name: str, **fields: object) -> Control:
-    return Control(id=f"a-{name}", verb="drop", timestamp="t", expires="2026-01-01T00:00:00Z", **fields)  # type: ignore[arg-type]
+def request(name: str, **fields: object) -> ControlRequest:
+    return ControlRequest(id=f"a-{name}", verb="drop", timestamp="t", expires="2026-01-01T00:00:00Z", **fields)  # type: ignore[arg-type]
 
 
 def test_a_request_is_read_as_it_was_published_and_then_gone(directory: Path) -> None:
     published = request("1", target="a-x", sender="ann")
     control.publish(directory, published)
-    assert control.waiting(directory) == ["a-1.json"]
+    assert control.waiting_names(directory) == ["a-1.json"]
     assert control.read(directory, "a-1.json") == published
     control.remove(directory, "a-1.json")
     control.remove(directory, "a-1.json")
     assert control.read(directory, "a-1.json") is None
-    assert control.waiting(directory) == []
+    assert control.waiting_names(directory) == []
 
 
 def test_requests_wait_in_the_order_of_their_ids(directory: Path) -> None:
     for name in "312":
         control.publish(directory, request(name))
-    assert control.waiting(directory) == ["a-1.json", "a-2.json", "a-3.json"]
+    assert control.waiting_names(directory) == ["a-1.json", "a-2.json", "a-3.json"]
 
 
 @pytest.mark.parametrize(
@@ -76,5 +76,5 @@ def test_a_request_that_no_holder_would_read_is_not_published(directory: Path) -
 
 def test_a_directory_in_the_place_of_a_request_is_put_out_of_the_way(directory: Path) -> None:
     (directory / "new" / "a-1.json").mkdir()
-    control.archive(directory, "a-1.json")
-    assert control.waiting(directory) == []
+    control.remove_invalid(directory, "a-1.json")
+    assert control.waiting_names(directory) == []

@@ -17,9 +17,19 @@ from beam.base.errors import BeamError, RefusedFileError, UsageError
 from beam.model import events
 from beam.root.paths import AgentPaths
 from beam.store import asks, control, lanes, outbox, queue
-from beam.store.outbox import Answer, Folder, OpenTurn, Refusal, Request, answer_to, left_in, publish, take_back
+from beam.store.outbox import (
+    Answer,
+    OpenTurn,
+    OutboxFolder,
+    Refusal,
+    Request,
+    abandoned_outboxes,
+    publish,
+    read_answer,
+    take_back,
+)
 from beam.store.reserve import BYTES, Reserve
-from beam.store.thread import Thread, file_name
+from beam.store.thread import ThreadUsage, file_name
 from tests.support.context import NOON_NS, Root
 
 
@@ -28,17 +38,17 @@ def opened() -> list[str]:
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[Folder]:
+def box(tmp_path: Path) -> Iterator[OutboxFolder]:
     """An outbox; after the test no more descriptors are open than before."""
     before = opened()
-    folder = Folder.make(tmp_path / "turn" / "outbox")
+    folder = OutboxFolder.make(tmp_path / "turn" / "outbox")
     yield folder
     folder.close()
     folder.close()
     assert opened() == before
 
 
-def names(folder: Folder) -> list[str]:
+def names(folder: OutboxFolder) -> list[str]:
     return sorted(path.name for path in folder.path.iterdir())
 
 
@@ -49,7 +59,7 @@ def refused(call: Any) -> tuple[str, str, str, str | None]:
     return type(caught.value).__name__, caught.value.message, caught.value.hint, caught.value.subject
 
 
-def test_a_request_is_written_whole_read_and_removed(box: Folder) -> None:
+def test_a_request_is_written_whole_read_and_removed(box: OutboxFolder) -> None:
     request = Request(verb="reply", to="a", text="hi", wait=True, target="m", attach=("x",), key="k", deadline=1.5)
     publish(box.path, "r-1", request)
     assert (names(box), (box.path / "r-1.json").read_bytes()) == (["r-1.json"], msgspec.json.encode(request) + b"\n")
@@ -61,7 +71,7 @@ def test_a_request_is_written_whole_read_and_removed(box: Folder) -> None:
 
 
 @pytest.mark.slow
-def test_requests_are_named_sorted_without_the_turns_own_and_no_more_than_a_thousand(box: Folder) -> None:
+def test_requests_are_named_sorted_without_the_turns_own_and_no_more_than_a_thousand(box: OutboxFolder) -> None:
     for name in ("b.json", "a.json", "turn.json", "c.answer", "d", "e.json.tmp"):
         (box.path / name).touch()
     assert (box.names(), box.names({"a"})) == (["a", "b"], ["b"])
@@ -72,7 +82,7 @@ def test_requests_are_named_sorted_without_the_turns_own_and_no_more_than_a_thou
     assert box.names() == []
 
 
-def test_a_request_that_is_none_may_still_be_written_for_a_second(box: Folder) -> None:
+def test_a_request_that_is_none_may_still_be_written_for_a_second(box: OutboxFolder) -> None:
     path = box.path / "r.json"
     for data in (b"", b"{", b'{"verb": "steal"}', b"\xff", b"[" * 5000):
         path.write_bytes(data)
@@ -91,13 +101,13 @@ def test_a_request_that_is_none_may_still_be_written_for_a_second(box: Folder) -
 
 
 @pytest.mark.parametrize("name", ["../x", "", "A b", "x" * 300])
-def test_a_name_that_is_no_requests_is_refused(box: Folder, name: str) -> None:
+def test_a_name_that_is_no_requests_is_refused(box: OutboxFolder, name: str) -> None:
     hint = "use a-z, 0-9, _ and -"
     said = ("RefusedFileError", f"{name[:80]!r} is no name of a request", hint, name[:80])
     assert refused(lambda: box.read(name, 10_000)) == said
 
 
-def test_what_is_no_plain_file_is_no_request(box: Folder) -> None:
+def test_what_is_no_plain_file_is_no_request(box: OutboxFolder) -> None:
     publish(box.path, "r", Request(text="x" * 100))
     assert refused(lambda: box.read("r", 50))[0] == "RefusedFileError"
     (box.path / "link.json").symlink_to("r.json")
@@ -108,22 +118,22 @@ def test_what_is_no_plain_file_is_no_request(box: Folder) -> None:
     assert (box.remove("folder"), box.remove("link")) == (False, True)
 
 
-def test_an_answer_is_published_whole_over_the_one_before(box: Folder) -> None:
+def test_an_answer_is_published_whole_over_the_one_before(box: OutboxFolder) -> None:
     refusal = outbox.refusal_of(UsageError("no such agent", "beam agent list", subject="x"))
     assert refusal == Refusal(message="no such agent", hint="beam agent list", subject="x", kind="usage", exit_code=2)
     for answer in (Answer(accepted="m", said="ok"), Answer(refused=refusal)):
         (box.path / ".r.answer.holder").write_text("left by a dead holder")
         box.answer("r", answer)
-        assert (names(box), answer_to(box.path, "r")) == (["r.answer"], answer)
+        assert (names(box), read_answer(box.path, "r")) == (["r.answer"], answer)
         assert (box.path / "r.answer").read_bytes() == msgspec.json.encode(answer) + b"\n"
     box.answer("s", Answer(said="name \udcff"))
-    assert answer_to(box.path, "s") == Answer(said="name \\udcff")
+    assert read_answer(box.path, "s") == Answer(said="name \\udcff")
     (box.path / "t.answer").mkdir()
     box.answer("t", Answer(said="lost"))
     assert list((box.path / "t.answer").iterdir()) == []
 
 
-def test_a_turn_is_open_as_long_as_its_file_is_there(box: Folder) -> None:
+def test_a_turn_is_open_as_long_as_its_file_is_there(box: OutboxFolder) -> None:
     assert not outbox.is_open(box.path)
     box.open_turn(OpenTurn(agent="a", message_id="m"))
     assert (outbox.is_open(box.path), box.names()) == (True, [])
@@ -133,7 +143,7 @@ def test_a_turn_is_open_as_long_as_its_file_is_there(box: Folder) -> None:
     assert not outbox.is_open(box.path)
 
 
-def test_a_folder_is_gone_when_it_is_removed_or_closed(box: Folder) -> None:
+def test_a_folder_is_gone_when_it_is_removed_or_closed(box: OutboxFolder) -> None:
     assert not box.is_gone
     away = box.path.rename(box.path.with_name("away"))
     assert not box.is_gone
@@ -148,9 +158,9 @@ def test_outboxes_that_a_dead_holder_left_are_opened_but_no_links(tmp_path: Path
         (tmp_path / key).mkdir()
     (tmp_path / "one/outbox").mkdir()
     (tmp_path / "two/outbox").symlink_to(tmp_path / "one/outbox")
-    found = [(key, folder.path) for key, folder in left_in(tmp_path) if not folder.close()]  # type: ignore[func-returns-value]
+    found = [(key, folder.path) for key, folder in abandoned_outboxes(tmp_path) if not folder.close()]  # type: ignore[func-returns-value]
     assert found == [("one", tmp_path / "one/outbox")]
-    assert refused(lambda: Folder(tmp_path / "none"))[:2] == (
+    assert refused(lambda: OutboxFolder(tmp_path / "none"))[:2] == (
         "DiskError",
         f"can't open {tmp_path / 'none'}: No such file or directory",
     )
@@ -171,8 +181,8 @@ def steps(monkeypatch: pytest.MonkeyPatch, module: Any) -> list[str]:
 def test_an_asks_file_is_written_and_removed_between_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, list[str]]] = []
     monkeypatch.setattr(asks, "crash_point", lambda name: seen.append((name, files.names(tmp_path))))
-    asks.follow(tmp_path, ASKED)
-    asks.follow(tmp_path, events.PermissionCancelled(ask_id="a-1"))
+    asks.update_files(tmp_path, ASKED)
+    asks.update_files(tmp_path, events.PermissionCancelled(ask_id="a-1"))
     assert seen == [
         ("ask.recorded", []),
         ("ask.shown", ["a-1.json"]),
@@ -195,12 +205,14 @@ def test_a_control_request_is_published_whole_and_one_that_is_too_long_is_refuse
     passed = steps(monkeypatch, control)
     for name in ("new", "tmp"):
         (tmp_path / name).mkdir()
-    request = control.Control(id="c-1", verb="interrupt", timestamp="t", expires="2026-01-01T00:00:00Z", target="m")
+    request = control.ControlRequest(
+        id="c-1", verb="interrupt", timestamp="t", expires="2026-01-01T00:00:00Z", target="m"
+    )
     data = msgspec.json.encode(request) + b"\n"
     monkeypatch.setattr(control, "_MOST_BYTES", len(data))
     control.publish(tmp_path, request)
     assert (passed, (tmp_path / "new/c-1.json").read_bytes()) == (["control.published"], data)
-    assert (control.waiting(tmp_path), control.read(tmp_path, "c-1.json")) == (["c-1.json"], request)
+    assert (control.waiting_names(tmp_path), control.read(tmp_path, "c-1.json")) == (["c-1.json"], request)
     longer = msgspec.structs.replace(request, id="c-12")
     said = f"the request to interrupt is {len(data) + 1} bytes, the limit is {len(data)}"
     hint = "write the text to a file and name the file in the request"
@@ -221,49 +233,49 @@ def test_a_lane_is_entered_durably_and_as_never_tried(root: Root, monkeypatch: p
     monkeypatch.setattr(files, "sync_directory", synced.append)
     before = opened()
     lanes.add_to_index(lane)
-    path = lanes.folder(lane) / "mine"
+    path = lanes.index_folder(lane) / "mine"
     assert (path.stat().st_mtime_ns, stat.S_IMODE(path.parent.stat().st_mode)) == (0, 0o700)
     assert synced == [path.parent.parent, path.parent]
     lanes.add_to_index(lane)
     assert synced == [path.parent.parent, path.parent]
     assert opened() == before
-    assert lanes.try_again(lane, NOON_NS, after_s=5)
+    assert lanes.claim_retry(lane, NOON_NS, after_s=5)
     assert path.stat().st_mtime_ns == NOON_NS
     path.unlink()
     (path.parent / "target").touch()
     path.symlink_to("target")
-    lanes.try_again(lane, NOON_NS + 1, after_s=0)
+    lanes.claim_retry(lane, NOON_NS + 1, after_s=0)
     assert (path.parent / "target").stat().st_mtime_ns != NOON_NS + 1
     path.unlink()
-    assert lanes.try_again(lane, NOON_NS, after_s=5)
+    assert lanes.claim_retry(lane, NOON_NS, after_s=5)
     remove_tree(lane.dir)
-    assert not lanes.try_again(lane, NOON_NS, after_s=5)
+    assert not lanes.claim_retry(lane, NOON_NS, after_s=5)
 
 
 def test_an_index_of_lanes_that_another_made_first_is_used(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = root.place("worker")
     (agent.dir / "once").mkdir(exist_ok=True)
-    where = lanes.folder(agent)
+    where = lanes.index_folder(agent)
 
     def entered(_: AgentPaths) -> list[AgentPaths]:
         where.mkdir()
         (where / "theirs").touch()
         return []
 
-    monkeypatch.setattr(lanes, "entered", entered)
-    lanes.make(agent)
+    monkeypatch.setattr(lanes, "indexed_lanes", entered)
+    lanes.make_index(agent)
     assert [path.name for path in where.iterdir()] == ["theirs"]
     assert [path.name for path in agent.dir.iterdir() if path.name.startswith(".lanes")] == []
     remove_tree(where)
-    monkeypatch.setattr(lanes, "entered", lambda _: where.touch() or [])
-    assert refused(lambda: lanes.make(agent))[:2] == ("DiskError", f"can't make {where}: Not a directory")
+    monkeypatch.setattr(lanes, "indexed_lanes", lambda _: where.touch() or [])
+    assert refused(lambda: lanes.make_index(agent))[:2] == ("DiskError", f"can't make {where}: Not a directory")
 
 
 # -- a thread's count, a reserve, a queue's limits ---------------------------------------------------------------------
 
 
 def test_a_thread_counts_each_turn_and_each_cost_once(tmp_path: Path) -> None:
-    thread = Thread(tmp_path / "threads", "t-1")
+    thread = ThreadUsage(tmp_path / "threads", "t-1")
     assert (thread.path, thread.spent().turns, thread.spent().cost_usd) == (tmp_path / "threads/t-1", 1, 0.0)
     assert [thread.begin("m-1", 1), thread.begin("m-1", 2), thread.begin("m-1", 1)] == [2, 3, 2]
     thread.record_cost("m-1", 1, 0.25)
@@ -304,11 +316,11 @@ def test_a_message_that_is_too_large_or_one_too_many_is_refused(root: Root, monk
     message = root.message("worker", "x" * 100)
     size = len(encode(message))
     monkeypatch.setattr(queue, "MESSAGE_BYTES", size)
-    assert queue._encoded(message) == encode(message)
+    assert queue._encode(message) == encode(message)
     monkeypatch.setattr(queue, "MESSAGE_BYTES", size - 1)
     said = f"the message to worker is {size} bytes as a file, the limit is {size - 1}"
     hint = "write the text to a file and name the file in the prompt"
-    assert refused(lambda: queue._encoded(message)) == ("LimitError", said, hint, "worker")
+    assert refused(lambda: queue._encode(message)) == ("LimitError", said, hint, "worker")
 
 
 def test_a_message_is_put_durably_step_by_step(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +346,7 @@ def test_a_queue_that_is_full_or_archived_or_has_no_position_left_takes_no_messa
     assert refused(lambda: box.put(root.message("worker"), root.clock, few)) == said
     assert box.put(root.message("worker"), root.clock, few, exempt=True)
     assert [entry.position - NOON_NS for entry in box.entries("new")] == [0, 1, 2]
-    assert box.ahead(box.entries("new")[2]) == 2
+    assert box.count_ahead(box.entries("new")[2]) == 2
     assert refused(lambda: (_ for _ in ()).throw(queue.archived_error("worker"))) == (
         "UsageError",
         "worker is archived",
@@ -358,8 +370,8 @@ def test_a_message_is_found_in_whichever_box_it_is(root: Root) -> None:
     for place in ("cur", "dead", "new"):
         entry = box.move(entry, place)
         assert box.find(message.id) == box.find(message.id, entry.position) == box.find(message.id, 5) == entry
-        assert box.named(message.id, entry.position) == entry
-        assert (box.named(message.id, 5), box.find("other"), box.find_in(place, "other")) == (None, None, None)
+        assert box.find_by_name(message.id, entry.position) == entry
+        assert (box.find_by_name(message.id, 5), box.find("other"), box.find_in(place, "other")) == (None, None, None)
         assert box.ids(place) == {message.id}
     box.remove(entry)
     assert box.find(message.id, entry.position) is None

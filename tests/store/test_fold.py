@@ -130,7 +130,7 @@ def test_damage_behind_what_was_read_is_an_error_as_ever(tmp_path: Path) -> None
     with last(tmp_path / "j").open("ab") as file:
         file.write(b"damage\n")
     journal.append(events.Text(text="behind"))
-    for read in (fold.state, lambda: read_state(tmp_path / "j"), lambda: fold.take(last(tmp_path / "j").name)):
+    for read in (fold.state, lambda: read_state(tmp_path / "j"), lambda: fold.take_segment(last(tmp_path / "j").name)):
         with pytest.raises(CorruptError):
             read()
 

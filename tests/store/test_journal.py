@@ -273,7 +273,7 @@ def test_what_waited_for_no_disk_is_synced_with_the_next_that_does_and_written_a
 ) -> None:
     journal = begin(tmp_path / "j")
     synced = journal._synced
-    with files.unsynced():
+    with files.without_sync():
         journal.append(events.Text(text="one"), sync=True)
     assert journal._synced == synced
     monkeypatch.setattr(module.os, "fsync", Failing(os.fsync, [0, None, None]))
@@ -281,8 +281,8 @@ def test_what_waited_for_no_disk_is_synced_with_the_next_that_does_and_written_a
         journal.append(events.Text(text="two"), sync=True)
     again: list[int] = []
     with monkeypatch.context() as patched:
-        pieces = files.pieces
-        patched.setattr(files, "pieces", lambda path, start: again.append(start) or pieces(path, start))
+        pieces = files.read_pieces
+        patched.setattr(files, "read_pieces", lambda path, start: again.append(start) or pieces(path, start))
         journal.append(events.Text(text="three"), sync=True)
     assert again == [synced]
     assert texts(read_all(tmp_path / "j")) == ["one", "two", "three"]

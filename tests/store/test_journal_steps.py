@@ -16,7 +16,7 @@ from beam.model.outcome import Status
 from beam.store import journal as module
 from beam.store import segment as of_segments
 from beam.store.journal import Journal, Reader, read_event, segments
-from beam.store.segment import Fold, Lines, Segment, whole_lines
+from beam.store.segment import Fold, LineDecoder, Segment, whole_lines
 from tests.support.context import FakeClock
 
 FINISHED = events.TurnFinished(attempt=1, status=Status.COMPLETED)
@@ -150,7 +150,7 @@ def test_a_journal_that_is_removed_while_it_is_opened_is_an_error_of_the_disk(
     def gone(_: object, name: str) -> None:
         raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(Fold, "take", gone)
+    monkeypatch.setattr(Fold, "take_segment", gone)
     with pytest.raises(DiskError) as caught:
         begin(tmp_path / "j")
     assert caught.value.message == f"can't read {tmp_path / 'j' / '000000000001.jsonl'}: No such file or directory"
@@ -208,7 +208,7 @@ def test_a_segment_is_the_same_however_it_is_cut(tmp_path: Path, monkeypatch: py
         whole.tail,
     )
     assert Reader(tmp_path / "j").poll() == whole.events
-    assert list(whole_lines(files.pieces(path))) == path.read_bytes().split(b"\n")[:-1]
+    assert list(whole_lines(files.read_pieces(path))) == path.read_bytes().split(b"\n")[:-1]
 
 
 @pytest.mark.usefixtures("descriptors")
@@ -258,7 +258,7 @@ def test_zeros_and_lines_without_an_end_are_kept_only_so_far(monkeypatch: pytest
     assert list(whole_lines([b"a\n", b"x" * 6, b"x" * 5, b"\nb\n"])) == [b"a", None]
     assert list(whole_lines([b"\0" * 20, b"\na\n"])) == [None, b"a"]
     assert list(whole_lines([b"\0" * 21, b"\na\n"])) == [None]
-    rest = of_segments._Rest()
+    rest = of_segments._PartialLine()
     rest.add(b"x" * 10)
     assert (rest.size, rest.is_too_long, rest.end(b"y"), rest.size, rest.is_kept) == (
         10,
@@ -317,7 +317,7 @@ def test_what_is_damaged_in_a_segment_is_named(tmp_path: Path) -> None:
 def test_lines_that_wait_for_their_notice_are_reported_when_it_comes(tmp_path: Path) -> None:
     path = filled(tmp_path / "j", *SAID[:2])
     one, two = path.read_bytes().split(b"\n")[1:3]
-    lines = Lines(path)
+    lines = LineDecoder(path)
     assert [event.seq for event in lines.feed(one + b"\n", 100)] == [1]
     assert (lines.position, lines.pending) == (100 + len(one) + 1, None)
     assert list(lines.feed(b"bad~\n")) == []
@@ -325,7 +325,7 @@ def test_lines_that_wait_for_their_notice_are_reported_when_it_comes(tmp_path: P
     assert lines.pending == (begin_, begin_ + 4)
     notice = events.encode(events.Notice(text="x", code="torn", covers=(begin_, begin_ + 4)))
     assert [type(event).__name__ for event in lines.feed(notice + b"\n" + two + b"\n")] == ["Notice", "Text"]
-    assert (lines.pending, lines.torn(lines.position), lines.torn(lines.position + 3)) == (
+    assert (lines.pending, lines.torn_range(lines.position), lines.torn_range(lines.position + 3)) == (
         None,
         None,
         (lines.position, lines.position + 3),
@@ -342,7 +342,7 @@ def test_a_reader_tells_what_it_read_before_an_error_of_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(tmp_path / "j", *SAID)
-    real = files.pieces
+    real = files.read_pieces
 
     def failing(path: Path, start: int = 0) -> Iterator[bytes]:
         for piece in real(path, start):
@@ -350,7 +350,7 @@ def test_a_reader_tells_what_it_read_before_an_error_of_the_disk(
             raise OSError(5, "Input/output error")
 
     reader = Reader(tmp_path / "j")
-    monkeypatch.setattr(files, "pieces", failing)
+    monkeypatch.setattr(files, "read_pieces", failing)
     assert [event.seq for event in reader.poll()] == [1, 2, 3, 4]
     later = Reader(tmp_path / "j", 4)
     name, message, _, _ = refused(later.poll)
@@ -367,7 +367,7 @@ def test_a_reader_begins_in_the_segment_that_holds_the_next_event(tmp_path: Path
     assert names == [f"00000000000{number}.jsonl" for number in (1, 2, 3, 4)]
     for seq in range(4):
         reader = Reader(tmp_path / "j", seq)
-        assert reader._following() == names[seq]
+        assert reader._next_segment() == names[seq]
         assert [event.seq for event in reader.poll()] == list(range(seq + 1, 4))
         assert (reader._name, reader.poll()) == (names[-1], [])
     (tmp_path / "j" / names[0]).unlink()

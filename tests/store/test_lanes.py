@@ -29,9 +29,9 @@ def test_only_lanes_that_were_entered_are_looked_at_however_many_are_finished(ro
     mine = lane(root, "mine")
     lanes.add_to_index(mine)
     lanes.add_to_index(mine)
-    assert lanes.entered(agent) == [mine]
+    assert lanes.indexed_lanes(agent) == [mine]
     lanes.remove_from_index(mine)
-    assert lanes.entered(agent) == []
+    assert lanes.indexed_lanes(agent) == []
 
 
 def test_a_lane_in_which_something_came_stays_entered(root: Root) -> None:
@@ -39,13 +39,13 @@ def test_a_lane_in_which_something_came_stays_entered(root: Root) -> None:
     lanes.add_to_index(mine)
     left_in(mine)
     lanes.remove_from_index(mine)
-    assert lanes.entered(root.place("worker")) == [mine]
+    assert lanes.indexed_lanes(root.place("worker")) == [mine]
 
 
 def test_what_comes_in_while_a_lane_is_left_is_found(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = lane(root, "mine")
     lanes.add_to_index(mine)
-    real, looks = lanes.has_left, list[int]()
+    real, looks = lanes.has_work_left, list[int]()
 
     def has_left(place: AgentPaths) -> bool:
         looks.append(1)
@@ -53,41 +53,41 @@ def test_what_comes_in_while_a_lane_is_left_is_found(root: Root, monkeypatch: py
             left_in(mine)  # its sender entered the lane before the holder took it out
         return real(place)
 
-    monkeypatch.setattr(lanes, "has_left", has_left)
+    monkeypatch.setattr(lanes, "has_work_left", has_left)
     lanes.remove_from_index(mine)
-    assert lanes.entered(root.place("worker")) == [mine]
+    assert lanes.indexed_lanes(root.place("worker")) == [mine]
 
 
 def test_lanes_of_an_earlier_beam_are_all_looked_at_once_and_then_entered(root: Root) -> None:
     agent = root.place("worker")
     old, over, mine = lane(root, "a-old"), lane(root, "b-over"), lane(root, "c-mine")
     left_in(old)
-    assert lanes.entered(agent) == [old]
-    assert not lanes.folder(agent).exists(), "looking makes nothing"
+    assert lanes.indexed_lanes(agent) == [old]
+    assert not lanes.index_folder(agent).exists(), "looking makes nothing"
     lanes.add_to_index(mine)
-    assert lanes.entered(agent) == [old, mine]
-    assert not (lanes.folder(agent) / str(over.lane)).exists()
+    assert lanes.indexed_lanes(agent) == [old, mine]
+    assert not (lanes.index_folder(agent) / str(over.lane)).exists()
 
 
 def test_an_agent_without_lanes_gets_no_directory_for_them(root: Root) -> None:
     agent = root.place("worker")
-    lanes.make(agent)
-    assert lanes.entered(agent) == []
-    assert not lanes.folder(agent).exists()
+    lanes.make_index(agent)
+    assert lanes.indexed_lanes(agent) == []
+    assert not lanes.index_folder(agent).exists()
 
 
 def test_names_that_are_none_and_lanes_that_are_gone_are_left_out(root: Root) -> None:
     lanes.add_to_index(lane(root, "mine"))
-    folder = lanes.folder(root.place("worker"))
+    folder = lanes.index_folder(root.place("worker"))
     for name in ("..x", "UPPER", "gone", ".hidden"):
         (folder / name).touch()
-    assert [place.lane for place in lanes.entered(root.place("worker"))] == ["mine"]
+    assert [place.lane for place in lanes.indexed_lanes(root.place("worker"))] == ["mine"]
 
 
 def test_a_lane_is_tried_again_only_after_a_while(root: Root) -> None:
     mine, now = lane(root, "mine"), root.clock.now
     lanes.add_to_index(mine)
-    assert lanes.try_again(mine, now, after_s=5)
-    assert not lanes.try_again(mine, now + 4 * SECOND_NS, after_s=5)
-    assert lanes.try_again(mine, now + 5 * SECOND_NS, after_s=5)
-    assert lanes.try_again(mine, now - SECOND_NS, after_s=5), "the clock was set back"
+    assert lanes.claim_retry(mine, now, after_s=5)
+    assert not lanes.claim_retry(mine, now + 4 * SECOND_NS, after_s=5)
+    assert lanes.claim_retry(mine, now + 5 * SECOND_NS, after_s=5)
+    assert lanes.claim_retry(mine, now - SECOND_NS, after_s=5), "the clock was set back"

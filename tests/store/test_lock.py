@@ -190,14 +190,20 @@ def test_a_lock_is_free_or_held_whoever_looks(tmp_path: Path) -> None:
     assert (is_free(path), is_held(path)) == (True, False)
     lock = try_lock(path)
     assert lock is not None
-    assert (lock.path, lock.is_still(), is_free(path), is_held(path), try_lock(path)) == (path, True, False, True, None)
+    assert (lock.path, lock.is_in_place(), is_free(path), is_held(path), try_lock(path)) == (
+        path,
+        True,
+        False,
+        True,
+        None,
+    )
     path.rename(tmp_path / "away")
-    assert lock.is_still() is False
+    assert lock.is_in_place() is False
     path.symlink_to("away")
-    assert lock.is_still() is False
+    assert lock.is_in_place() is False
     path.unlink()
     (tmp_path / "away").rename(path)
-    assert lock.is_still()
+    assert lock.is_in_place()
     lock.release()
     assert (is_free(path), is_held(path)) == (True, False)
 
@@ -219,7 +225,7 @@ def test_a_lock_that_the_system_refuses_is_an_error_of_the_disk(
                 look(path)
             assert caught.value.message == f"can't lock {path}: No locks available"
     with monkeypatch.context() as change:
-        change.setattr(module, "_is_still", refuse)
+        change.setattr(module, "_is_in_place", refuse)
         with pytest.raises(DiskError, match="can't lock"):
             try_lock(path)
     with monkeypatch.context() as change:
@@ -232,7 +238,7 @@ def test_a_lock_that_the_system_refuses_is_an_error_of_the_disk(
 def test_who_waits_for_a_short_lock_gets_it_when_it_is_free_or_the_error_of_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, real = tmp_path / "lock", module._take
+    path, real = tmp_path / "lock", module._take_lock
     lock = try_lock(path)
     assert lock is not None
     waited = threading.Event()
@@ -244,7 +250,7 @@ def test_who_waits_for_a_short_lock_gets_it_when_it_is_free_or_the_error_of_the_
             lock.release()
         return real(path, how)
 
-    monkeypatch.setattr(module, "_take", take)
+    monkeypatch.setattr(module, "_take_lock", take)
     with short_lock(path, timeout=30.0) as handle:
         assert waited.is_set() and os.fstat(handle).st_ino == path.stat().st_ino
         assert try_lock(path) is None
@@ -255,7 +261,7 @@ def test_who_waits_for_a_short_lock_gets_it_when_it_is_free_or_the_error_of_the_
             raise DiskError("can't lock it")
         return real(path, how)
 
-    monkeypatch.setattr(module, "_take", refuse)
+    monkeypatch.setattr(module, "_take_lock", refuse)
     with pytest.raises(DiskError, match="can't lock it"), short_lock(path, timeout=30.0):
         pass
     assert held is not None

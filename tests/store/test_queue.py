@@ -151,7 +151,7 @@ def test_a_message_knows_how_many_wait_before_it_and_what_is_no_message_is_not_a
     queue.put_all([message(name) for name in "ab-c"], FakeClock(), DEFAULT)
     (queue.directory / "new" / ".a-b.json.swp").touch()
     entries = list(queue.each("new"))
-    assert [queue.ahead(entry) for entry in entries] == [0, 1, 2, 3]
+    assert [queue.count_ahead(entry) for entry in entries] == [0, 1, 2, 3]
     assert queue.first("new") == entries[0] and queue.first("cur") is None
     assert {"a-a", "a-b", "a--", "a-c"} <= queue.ids("new")
 
@@ -230,7 +230,7 @@ def test_a_message_that_could_neither_be_synced_nor_taken_back_is_said_to_be_the
         raise OSError(errno.EIO, "Input/output error")
 
     def fail(path: Path) -> None:
-        with files.disk("sync", path):
+        with files.disk_action("sync", path):
             refuse()
 
     monkeypatch.setattr("beam.base.files.sync_directory", fail)

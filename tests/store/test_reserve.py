@@ -45,7 +45,7 @@ def test_the_reserve_takes_its_room_once(tmp_path: Path) -> None:
     kept.make()
     found = (tmp_path / "reserve").stat()
     assert (found.st_size, found.st_blocks * 512 >= BYTES) == (BYTES, True)
-    assert (kept.give_up(), kept.give_up()) == (True, False)
+    assert (kept.free(), kept.free()) == (True, False)
 
 
 def test_a_reserve_that_was_cut_short_is_made_whole(tmp_path: Path) -> None:

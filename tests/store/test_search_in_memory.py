@@ -305,7 +305,7 @@ def test_an_update_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytes
         raise KeyboardInterrupt
 
     with monkeypatch.context() as change:
-        change.setattr(SearchIndex, "_add", broken)
+        change.setattr(SearchIndex, "_add_event", broken)
         with pytest.raises(KeyboardInterrupt):
             index.update({"j": journal})
     assert index._db.execute("SELECT count(*) FROM journal").fetchone() == (0,)

@@ -160,7 +160,7 @@ def test_a_full_disk_is_reported_and_the_index_is_as_before(
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(SearchIndex, "_add", full)
+    monkeypatch.setattr(SearchIndex, "_add_event", full)
     with pytest.raises(BeamError, match="disk is full"):
         index.update({"worker": journal})
     monkeypatch.undo()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.api.verify import damage
+from beam.api.verify import find_damage
 from beam.base import files
 from beam.base.errors import CorruptError
 from beam.model import events
@@ -75,7 +75,7 @@ def test_zeros_where_nothing_was_synced_are_named_by_a_notice_and_the_numbers_go
     assert b"\0" in segment.read_bytes()[begun:end]
     assert end >= size - 1
     assert texts(waiting.poll()) == ["two"]
-    assert damage(directory) == []
+    assert find_damage(directory) == []
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_zeros_that_no_power_cut_leaves_are_damage_and_their_end_is_not_looked_f
     for read in (read_state, lambda at: Reader(at).poll(), begin):
         with pytest.raises(CorruptError, match="a line that has no end"):
             read(directory)
-    assert damage(directory)
+    assert find_damage(directory)
 
 
 @pytest.mark.slow

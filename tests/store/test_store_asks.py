@@ -20,16 +20,16 @@ def test_an_ask_has_its_file_until_it_is_decided_or_cancelled(tmp_path: Path) ->
         events.PermissionDecided(ask_id="a-1", decision="allow"),
         events.PermissionCancelled(ask_id="a-1"),
     ):
-        asks.follow(tmp_path, ASKED)
+        asks.update_files(tmp_path, ASKED)
         assert msgspec.json.decode((tmp_path / "a-1.json").read_bytes(), type=events.PermissionAsked) == ASKED
-        asks.follow(tmp_path, over)
-        asks.follow(tmp_path, over)
+        asks.update_files(tmp_path, over)
+        asks.update_files(tmp_path, over)
         assert files.names(tmp_path) == []
 
 
 def test_other_events_touch_nothing(tmp_path: Path) -> None:
-    asks.follow(tmp_path, ASKED)
-    asks.follow(tmp_path, events.Text(text="hi"))
+    asks.update_files(tmp_path, ASKED)
+    asks.update_files(tmp_path, events.Text(text="hi"))
     assert files.names(tmp_path) == ["a-1.json"]
 
 
@@ -46,7 +46,7 @@ def test_the_files_are_made_again_from_what_is_open(tmp_path: Path) -> None:
 def test_an_id_that_is_no_name_gets_no_file(tmp_path: Path, ask_id: str) -> None:
     inner = tmp_path / "asks"
     inner.mkdir()
-    asks.follow(inner, msgspec.structs.replace(ASKED, ask_id=ask_id))
+    asks.update_files(inner, msgspec.structs.replace(ASKED, ask_id=ask_id))
     assert (files.names(inner), files.names(tmp_path)) == ([], ["asks"])
 
 
@@ -54,5 +54,5 @@ def test_a_file_that_can_not_be_written_does_not_end_the_turn(tmp_path: Path) ->
     gone = tmp_path / "gone"
     with pytest.raises(DiskError):
         files.replace(gone / "x", b"")
-    asks.follow(gone, ASKED)
-    asks.follow(gone, events.PermissionCancelled(ask_id="a-1"))
+    asks.update_files(gone, ASKED)
+    asks.update_files(gone, events.PermissionCancelled(ask_id="a-1"))

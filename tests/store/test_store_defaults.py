@@ -14,7 +14,7 @@ def test_a_value_without_a_field_is_as_if_it_said_this(kind: type[msgspec.Struct
 
 
 _GIVEN = {
-    "Control": {"v": 1, "from": "human", "target": None, "text": None, "always": False, "stop": False},
+    "ControlRequest": {"v": 1, "from": "human", "target": None, "text": None, "always": False, "stop": False},
     "Answer": {"v": 1, "accepted": None, "said": "", "outcome": None, "refused": None},
     "OpenTurn": {"v": 1},
     "Refusal": {"hint": "", "subject": None, "kind": "error", "exit_code": 1},

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from beam.agents.claude.screen import profile as CLAUDE
-from beam.model.screen_profile import GENERIC, Profile
+from beam.model.screen_profile import GENERIC_PROFILE, Profile
 from tests.support import tui
 from tests.support.cli import Cli, Started, eventually
 
@@ -32,7 +32,7 @@ def place(
 
 def described() -> str:
     """What makes Claude's screen another one than any, as YAML in one line: JSON is YAML."""
-    names = [name for name in Profile.__struct_fields__ if getattr(CLAUDE, name) != getattr(GENERIC, name)]
+    names = [name for name in Profile.__struct_fields__ if getattr(CLAUDE, name) != getattr(GENERIC_PROFILE, name)]
     return msgspec.json.encode({name: getattr(CLAUDE, name) for name in names if name != "name"}).decode()
 
 

@@ -83,12 +83,12 @@ class Cli:
     @property
     def root(self) -> Path:
         """Where the root of the project lies."""
-        return discovery.find(None, cwd=self.project, environ=self.env).root
+        return discovery.find_root(None, cwd=self.project, environ=self.env).root
 
     @property
     def home(self) -> RootPaths:
         """The same with its project folder."""
-        return discovery.find(None, cwd=self.project, environ=self.env)
+        return discovery.find_root(None, cwd=self.project, environ=self.env)
 
     def with_env(self, env: Mapping[str, str]) -> Cli:
         """The same place, with more environment."""
@@ -268,7 +268,9 @@ def processes_with(text: str) -> list[int]:
     forked = RUNNING.copy()
     for pid in table.pids():
         if pid != os.getpid():
-            seen = table.read(f"/proc/{pid}/environ") + table.read(f"/proc/{pid}/cmdline") + forked.get(pid, b"")
+            seen = (
+                table.read_file(f"/proc/{pid}/environ") + table.read_file(f"/proc/{pid}/cmdline") + forked.get(pid, b"")
+            )
             if text.encode() in seen and (stat := table.stat_of(pid)) and stat[3]:
                 found.append(pid)
     return found
@@ -278,7 +280,7 @@ def argv_of(pid: int) -> list[str]:
     """The arguments of a process; of a forked command what it was given. None of one that is gone."""
     if pid in RUNNING:
         return ["beam", *json.loads(RUNNING[pid])["args"]]
-    return table.read(f"/proc/{pid}/cmdline").decode(errors="replace").split("\0")
+    return table.read_file(f"/proc/{pid}/cmdline").decode(errors="replace").split("\0")
 
 
 def kill_hard(process: Started) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from beam.agents.link import Broken, Intent, Link, Over, Say, Send, Step
 from beam.model import events
-from beam.process.lines import Lines
+from beam.process.lines import LineSplitter
 
 Frame = dict[str, Any]
 
@@ -80,7 +80,7 @@ def in_pieces(size: int) -> Feed[Conversation]:
     """Feeds the bytes in pieces, as they may come out of a pipe."""
 
     def feed(talk: Conversation, data: bytes) -> list[Step]:
-        lines, found = Lines(1 << 30), []
+        lines, found = LineSplitter(1 << 30), []
         for start in range(0, len(data), size):
             for line in lines.feed(data[start : start + size]):
                 found += talk.hear(line)

@@ -29,13 +29,13 @@ from beam.api.cursor import Cursor
 from beam.api.messages import queue_items
 from beam.api.status import status_of
 from beam.api.teams import TeamsHere
-from beam.api.verify import damage
+from beam.api.verify import find_damage
 from beam.base.errors import BeamError, CorruptError
 from beam.base.surrogates import escape_surrogates
 from beam.broker import registry as broker_registry
 from beam.broker.control import answer_requests
 from beam.broker.lease import AgentLease
-from beam.cli.render.stream import Line, Stream
+from beam.cli.render.stream import EventLine, Stream
 from beam.config import file
 from beam.config.resolve import load, parse_agent_json
 from beam.model import events
@@ -44,9 +44,9 @@ from beam.model.limits import DEFAULT
 from beam.model.message import Message, Payload
 from beam.model.message import decode as decode_message
 from beam.model.message import encode as encode_message
-from beam.model.screen_profile import GENERIC
+from beam.model.screen_profile import GENERIC_PROFILE
 from beam.process import tree
-from beam.process.lines import Lines as Split
+from beam.process.lines import LineSplitter as Split
 from beam.pty_adapter import replay
 from beam.pty_adapter.cast import NoCastError
 from beam.pty_adapter.picture import Painter, repaint
@@ -56,8 +56,8 @@ from beam.secrets.redact import redact_event
 from beam.store import control
 from beam.store.journal import Journal
 from beam.store.reader import Reader as JournalReader
-from beam.store.segment import Lines, read_state
-from beam.store.thread import Thread
+from beam.store.segment import LineDecoder, read_state
+from beam.store.thread import ThreadUsage
 from beam.teams import hook, hooks_install, model
 from beam.teams.spool import Spool
 from beam.teams.tails import Tail
@@ -66,10 +66,11 @@ from beam.testing.fake_model import script as fake_scripts
 from beam.trust import ledger
 from beam.trust.declarations import AdapterFacts, findings_of_agent
 from beam.turns.installed import find_executable
-from beam.turns.terminal.reading import _File
+from beam.turns.terminal.reading import _TranscriptFile
 from tests.support.context import FakeClock, Root
 from tests.support.fuzz import Reader
 from tests.support.fuzz_root import Made, folder_in, folders, names, outboxes, whose
+from tests.support.trusted import trusted_folders
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SEEDS = 10
@@ -116,7 +117,7 @@ def _messages() -> list[Reader]:
 
     def event(data: bytes) -> str:
         found = events.decode(data)
-        Stream(io.StringIO(), as_json=False).batch([Line(found)])
+        Stream(io.StringIO(), as_json=False).batch([EventLine(found)])
         return type(events.decode(events.encode(found))).__name__
 
     return [
@@ -145,7 +146,7 @@ def _journals(base: Path) -> list[Reader]:
     zeros = whole + bytes(300) + b"\n" + whole.splitlines(keepends=True)[-1]
 
     def pieces(data: bytes) -> int:
-        lines = Lines(Path("/agents/box/journal/1.jsonl"))
+        lines = LineDecoder(Path("/agents/box/journal/1.jsonl"))
         size = 1 + len(data) // 3
         return sum(1 for at in range(0, len(data), size) for _ in lines.feed(data[at : at + size]))
 
@@ -158,7 +159,7 @@ def _journals(base: Path) -> list[Reader]:
                 _shown(reader.poll())
             except CorruptError:
                 break
-        damage(made.place.journal)
+        find_damage(made.place.journal)
         for status in (status_of(made.root.context, made.place),):
             msgspec.json.encode(status)
         list(queue_items(made.root.context, ["box"]))
@@ -186,7 +187,7 @@ def _journals(base: Path) -> list[Reader]:
 
 def _shown(found: Iterable[Any]) -> None:
     """What is told reaches a person and a program."""
-    Stream(io.StringIO(), as_json=True).batch([Line(event) for event in found])
+    Stream(io.StringIO(), as_json=True).batch([EventLine(event) for event in found])
 
 
 def _places(base: Path) -> list[Reader]:
@@ -195,7 +196,7 @@ def _places(base: Path) -> list[Reader]:
     waiting = next(new.iterdir())
     message = waiting.read_bytes()
     now = made.root.clock.now_ns()
-    request = control.Control(
+    request = control.ControlRequest(
         id="box-c1",
         verb="edit",
         timestamp="2026-01-01T00:00:00Z",
@@ -230,7 +231,7 @@ def _places(base: Path) -> list[Reader]:
         assert lease is not None
         try:
             answer_requests(lease)
-            assert not control.waiting(made.place.control)
+            assert not control.waiting_names(made.place.control)
         finally:
             lease.close()
         return "answered"
@@ -239,8 +240,8 @@ def _places(base: Path) -> list[Reader]:
         path = made.root.context.home.threads / "t"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
-        Thread(path.parent, "t").begin("box-3", 1)
-        return Thread(path.parent, "t").spent().turns > 1
+        ThreadUsage(path.parent, "t").begin("box-3", 1)
+        return ThreadUsage(path.parent, "t").spent().turns > 1
 
     def positioned(data: bytes) -> str:
         made.again()
@@ -253,8 +254,8 @@ def _places(base: Path) -> list[Reader]:
     )
 
     def broker(data: bytes) -> str:
-        broker_registry.path(made.root.context.home).write_bytes(data)
-        return type(broker_registry.running(made.root.context.home)).__name__
+        broker_registry.broker_file_path(made.root.context.home).write_bytes(data)
+        return type(broker_registry.running_broker(made.root.context.home)).__name__
 
     return [
         Reader("queue", [message], queued, OURS),
@@ -343,7 +344,7 @@ def _settings(base: Path) -> list[Reader]:
         hooks_install.uninstall(path, kept=root.base / "kept")
         return "settings"
 
-    shipped = [path.read_bytes() for path in sorted(scripts.SHIPPED.glob("*.yaml"))]
+    shipped = [path.read_bytes() for path in sorted(scripts.SHIPPED_SCRIPTS.glob("*.yaml"))]
     fakes = [b"rules: [{match: a, text: b}, {regex: c, error: {status: 500}}]\nreplies: [x]\notherwise: {text: y}\n"]
 
     def scripted(data: bytes) -> str:
@@ -383,9 +384,9 @@ def _user_files(base: Path) -> list[Reader]:
     environ = {"HOME": str(folder)}
     obeyed = Finding(name=".env", digest="aa", text="A=1\nB=2\n")
     ledger.trust(folder, [obeyed], environ)
-    ledger.remember(folder / "agent.json", "0" * 64, environ)
+    ledger.remember_file(folder / "agent.json", "0" * 64, environ)
     stored = user_dirs.state_dir(environ) / "trust.json"
-    discovery.remember(paths.RootPaths(folder_in(folder, "named"), folder), environ)
+    discovery.remember_root(paths.RootPaths(folder_in(folder, "named"), folder), environ)
     known = next((user_dirs.state_dir(environ) / "roots").iterdir())
     place = folder / "c.json"
     said = events.Text(text="hi")
@@ -393,10 +394,10 @@ def _user_files(base: Path) -> list[Reader]:
     with (folder / "out").open("w") as output:
         cursor = Cursor(place, now_ns=FakeClock().now_ns())
         for _ in range(3):
-            cursor.before([said], output, lines=True)
+            cursor.record_before_print([said], output, lines=True)
             output.write("a line\n")
             output.flush()
-            cursor.after()
+            cursor.record_after_print()
     cursors = [place.read_bytes(), place.read_bytes()[:-9]]
     spool = folder_in(folder, "hooks")
     where = b'"session_id":"s","transcript_path":"/projects/p/s"'
@@ -409,18 +410,18 @@ def _user_files(base: Path) -> list[Reader]:
         for change in ledger.standing_of(folder, [obeyed], environ).changes:
             ledger.new_lines(change)
         ledger.is_remembered(folder / "agent.json", "0" * 64, environ)
-        return len(ledger.trusted(environ))
+        return len(trusted_folders(environ))
 
     def rooted(data: bytes) -> int:
         known.write_bytes(data)
-        return len(discovery.known(environ))
+        return len(discovery.known_roots(environ))
 
     def watched(data: bytes) -> str:
         place.write_bytes(data)
         found = Cursor(place, now_ns=FakeClock().now_ns())
         found.passes(said)
-        found.before([said], io.StringIO(), lines=True)
-        found.after()
+        found.record_before_print([said], io.StringIO(), lines=True)
+        found.record_after_print()
         if found._log is not None:
             os.close(found._log)
         return "a cursor"
@@ -624,7 +625,7 @@ def _terminals(base: Path) -> list[Reader]:
         until = recording.moments[-1].seconds if recording.moments else 0.0
         if max((moment.seconds for moment in recording.moments), default=until) > PLAYED_S:
             return 0
-        return len(list(replay.replay(recording, GENERIC)))
+        return len(list(replay.replay(recording, GENERIC_PROFILE)))
 
     def timed(data: bytes) -> int:
         return len(replay.read(raws[0], data).moments)
@@ -639,7 +640,7 @@ def _terminals(base: Path) -> list[Reader]:
         adapter = registry.adapter("codex")
         assert isinstance(adapter, HasHistory)
         path.write_bytes(data)
-        return len(_File(path, adapter.history.transcript(TURNS["codex"]), 0).read())
+        return len(_TranscriptFile(path, adapter.history.transcript(TURNS["codex"]), 0).read())
 
     def pictured(data: bytes) -> str:
         attached = Attached.__new__(Attached)

@@ -14,7 +14,7 @@ import msgspec
 
 from beam.api import adopt, gc
 from beam.api import root as root_lines
-from beam.api.doctor import damage
+from beam.api.doctor import find_damage
 from beam.api.messages import queue_items
 from beam.api.status import status_of
 from beam.base.errors import BeamError
@@ -24,7 +24,7 @@ from beam.broker.control import answer_requests
 from beam.broker.lease import AgentLease
 from beam.broker.outbox import Outboxes
 from beam.broker.sender import Sender
-from beam.cli.render.stream import Line, Stream
+from beam.cli.render.stream import EventLine, Stream
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Options, SessionContext
 from beam.model.outcome import Outcome, Status
@@ -115,7 +115,7 @@ def outboxes(base: Path) -> list[Reader]:
             boxes.poll(sender)
             boxes.end(sender)
             assert not (folder / "x.json").exists()
-            answer = outbox.answer_to(folder, "x")
+            answer = outbox.read_answer(folder, "x")
             boxes.close()
         finally:
             lease.close()
@@ -135,7 +135,7 @@ def outboxes(base: Path) -> list[Reader]:
 
     def answered(data: bytes) -> str:
         (place / "x.answer").write_bytes(data)
-        found = outbox.answer_to(place, "x")
+        found = outbox.read_answer(place, "x")
         assert found is not None
         msgspec.json.encode(found)
         return "an answer"
@@ -180,12 +180,12 @@ def names(base: Path) -> list[Reader]:
             for at, place in enumerate(places):
                 place.mkdir(parents=True, exist_ok=True)
                 _make(place, name.replace(b"/", b"").replace(b"\0", b"")[:255], is_file=(number + at) % 3 > 0)
-        told = [*context.home.agents(), *(line.root for line in root_lines.lines(environ))]
+        told = [*context.home.agents(), *(line.root for line in root_lines.root_lines(environ))]
         for check in (
-            lambda: told.extend(str(lane.dir) for lane in stranded.found(made.place)),
+            lambda: told.extend(str(lane.dir) for lane in stranded.stranded_lanes(made.place)),
             lambda: told.append(str(status_of(context, made.place))),
             lambda: told.append(str(list(queue_items(context, ["box"])))),
-            lambda: told.append(str(damage(made.place.journal))),
+            lambda: told.append(str(find_damage(made.place.journal))),
             lambda: told.append(str(gc.collect(context, older_than=0.0, dead=True))),
             partial(_held, made),
             partial(_called, state / "hooks"),
@@ -206,11 +206,11 @@ def names(base: Path) -> list[Reader]:
         try:
             for entry in lease.waiting.scan()[:1]:
                 lease.waiting.pause_s(entry, None)
-            lease.waits()
+            lease.has_waiting_work()
         finally:
             lease.close()
         shown = Stream(io.StringIO(), as_json=False)
-        shown.batch([Line(event) for event in JournalReader(recovery.place.journal).poll()])
+        shown.batch([EventLine(event) for event in JournalReader(recovery.place.journal).poll()])
         return "recovered"
 
     return [
@@ -238,7 +238,7 @@ def _held(made: Made) -> None:
         sender = Sender(
             agent="box", message=message, turn_key="t1", at_most=None, context=SessionContext(), folder=made.root.base
         )
-        Outboxes(lease.log).drain_left(sender)
+        Outboxes(lease.log).drain_leftovers(sender)
     finally:
         lease.close()
 
@@ -267,19 +267,20 @@ def whose(base: Path) -> list[Reader]:
     seeds = [project_json.read_bytes(), msgspec.json.encode(discovery.project_of(odd))]
     elsewhere = folder_in(folder, "elsewhere")
     discovery.create(paths.RootPaths(elsewhere, project))
-    discovery.remember(paths.RootPaths(elsewhere, project), environ)
+    discovery.remember_root(paths.RootPaths(elsewhere, project), environ)
 
     def belongs(data: bytes) -> str:
         project_json.write_bytes(data)
         (elsewhere / discovery.PROJECT_JSON).write_bytes(data)
-        here = discovery.find(None, cwd=project, environ=environ)
-        told: list[str] = [line.project for line in root_lines.lines(environ)]
+        here = discovery.find_root(None, cwd=project, environ=environ)
+        told: list[str] = [line.project for line in root_lines.root_lines(environ)]
         told += root_lines.check(here, environ)
         told += [
-            str(other.project) for other in discovery.same_folder(paths.RootPaths(folder / "new", project), environ)
+            str(other.project)
+            for other in discovery.roots_of_same_folder(paths.RootPaths(folder / "new", project), environ)
         ]
         msgspec.json.encode(escape_surrogates(told))
-        named = discovery.find(str(elsewhere), cwd=project, environ=environ)
+        named = discovery.find_root(str(elsewhere), cwd=project, environ=environ)
         discovery.exposing_folder(named, environ)
         discovery.check_folder(named, environ)
         return "a project"
@@ -290,7 +291,7 @@ def whose(base: Path) -> list[Reader]:
 def _adopted(base: Path) -> list[Reader]:
     made = Made(base, "adopt")
     environ = made.root.environ
-    old = made.root.base / discovery.OLD_NAME
+    old = made.root.base / discovery.OLD_ROOT_NAME
     own = paths.RootPaths(discovery.root_of(made.root.base, environ), made.root.base)
     message = next((made.place.queue / "new").iterdir()).relative_to(made.root.context.home.root)
     segment = made.segment.relative_to(made.root.context.home.root)
@@ -348,7 +349,7 @@ def folders(base: Path) -> list[Reader]:
 
     def looked(cwd: Path) -> str:
         found = git_config.findings_of_git(project, cwd, access="read", home=made)
-        git_config.variables(found.off, {"GIT_CONFIG_COUNT": "1"})
+        git_config.override_variables(found.off, {"GIT_CONFIG_COUNT": "1"})
         seen = [*found.found, *scan.find_obeyed(project, cwd, obeyed, access="edit", by="x", home=made)]
         ledger.trust(project, seen, environ)
         assert ledger.standing_of(project, seen, environ).trusted or any(not each.digest for each in seen)

@@ -39,7 +39,7 @@ from beam.agents.link import (
 )
 from beam.model import events
 from beam.model.outcome import Status, Usage
-from beam.rules.call import call_of
+from beam.rules.call import parse_call
 
 CALL_S = 0.5  # until a prompt must be acknowledged
 KINDS = {"completed": Status.COMPLETED, "cancelled": Status.CANCELLED, "failed": Status.FAILED}
@@ -111,7 +111,7 @@ class LinesLink:
             case "tool":
                 return (Say(events.ToolCalled(call_id=key, name=text)),)
             case "ask":
-                call, changes = call_of(text) if "(" in text else None, text == "Any"
+                call, changes = parse_call(text) if "(" in text else None, text == "Any"
                 text, _, description = text.partition(" | ")
                 tool = text.partition("(")[0]
                 about = {"description": description, "call": call, "changes": changes}

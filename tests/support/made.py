@@ -15,7 +15,7 @@ from msgspec import Raw, Struct, UnsetType
 
 from beam.base import errors
 from beam.base.errors import BeamError, ExitCode
-from beam.broker.closing import GIVEN_UP
+from beam.broker.closing import GIVEN_UP_STATUSES
 from beam.config.resolve import VARIABLES
 from beam.model import events
 from beam.model.limits import Limits
@@ -23,7 +23,7 @@ from beam.model.outcome import Class, Denial, ModelUsage, Outcome, Status, Total
 from beam.model.policy import Policy
 from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
-from beam.secrets.kinds import KINDS, ROWS
+from beam.secrets.kinds import KINDS, SECRET_FORMS
 
 HEADER = ("v", "seq", "ts", "agent", "turn", "message_id", "imported")
 _SIZES = {"text_bytes", "argv_text_bytes", "line_bytes", "segment_bytes"}
@@ -144,7 +144,7 @@ def statuses() -> str:
             (
                 f"`{status}`",
                 str(int(exit_code(status, None))),
-                "is kept in `dead/`" if status in GIVEN_UP else "is done",
+                "is kept in `dead/`" if status in GIVEN_UP_STATUSES else "is done",
             )
             for status in Status
         ],
@@ -223,7 +223,7 @@ def _limit(name: str, value: Any) -> str:
 def secrets() -> str:
     """The kinds of secrets, and what each begins with."""
     found = {
-        name: ", ".join(dict.fromkeys(f"`{row.prefix}`" for row in ROWS if row.kind == name)) for name in KINDS
+        name: ", ".join(dict.fromkeys(f"`{row.prefix}`" for row in SECRET_FORMS if row.kind == name)) for name in KINDS
     }  # fmt: skip
     return table(("kind", "found by"), [(f"`{name}`", prefixes) for name, prefixes in found.items()])
 
@@ -246,12 +246,12 @@ def access() -> str:
 def held() -> str:
     """What holds each agent CLI below full access, where the system has it."""
     from beam.agents import registry
-    from beam.turns.confine import held_by
+    from beam.turns.confine import confinement_means
 
     rows = []
     for name in registry.ADAPTERS:
         card = registry.adapter(name).card
-        by = held_by(card, 1).partition(" (")[0]
+        by = confinement_means(card, 1).partition(" (")[0]
         if by:
             open_to_it = "all but beam's files" if card.writes is None else ", ".join(f"`{one}`" for one in card.writes)
             makes = ", ".join(f"`{made}`" for made in card.makes) or "nothing"
@@ -292,11 +292,11 @@ def obeyed() -> str:
 
 def denied_variables() -> str:
     """What a child does not inherit."""
-    from beam.process.environment import DENY, LOADER
+    from beam.process.environment import DENIED_VARIABLES, LOADER_VARIABLES
 
     return (
-        f"Not inherited: {', '.join(f'`{name}`' for name in sorted(DENY))}.\n\n"
-        f"Not even from `env:` in a trusted file: {', '.join(f'`{name}`' for name in sorted(LOADER))}.\n"
+        f"Not inherited: {', '.join(f'`{name}`' for name in sorted(DENIED_VARIABLES))}.\n\n"
+        f"Not even from `env:` in a trusted file: {', '.join(f'`{name}`' for name in sorted(LOADER_VARIABLES))}.\n"
     )
 
 

@@ -93,7 +93,7 @@ class Child:
         self._signal = "SIGTERM"
         self.is_raw = False
         self._is_closed = self._is_killed = self._waits_for_input = False
-        self._over: asyncio.Future[spawn.Ended] = self._loop.create_future()
+        self._over: asyncio.Future[spawn.ProcessEnd] = self._loop.create_future()
         self._program, self._argv, self._cwd = memory.program(argv), argv, cwd
         self._thread: threading.Thread | None = None
         self._goes_on, self._gives_way = threading.Semaphore(0), threading.Semaphore(0)
@@ -107,7 +107,7 @@ class Child:
             self._thread.start()
             self._loop.call_soon(self._resume)
 
-    async def executed(self) -> bool:
+    async def wait_for_exec(self) -> bool:
         return True
 
     async def feed(self, data: bytes) -> None:
@@ -131,7 +131,7 @@ class Child:
             return
         self._is_killed = True
         if self._thread is None:
-            self._ended(spawn.Ended(signal=self._signal))
+            self._ended(spawn.ProcessEnd(signal=self._signal))
         else:
             self._loop.call_soon(self._resume)
 
@@ -146,7 +146,7 @@ class Child:
     def foreground_group(self) -> int:
         return 0
 
-    async def wait(self) -> spawn.Ended:
+    async def wait(self) -> spawn.ProcessEnd:
         return await asyncio.shield(self._over)
 
     def _put(self, data: bytes | None) -> None:
@@ -224,7 +224,7 @@ class Child:
 
     def _run(self) -> None:
         self._goes_on.acquire()
-        ended = spawn.Ended(code=0)
+        ended = spawn.ProcessEnd(code=0)
         streams = Streams(self, self._argv, self._cwd)
         try:
             if not self._is_killed:
@@ -232,23 +232,23 @@ class Child:
         except SystemExit as error:
             if isinstance(error.code, str):
                 streams.stderr.write(f"{error.code}\n")
-            ended = spawn.Ended(code=1 if isinstance(error.code, str) else error.code or 0)
+            ended = spawn.ProcessEnd(code=1 if isinstance(error.code, str) else error.code or 0)
         except Exception:
             streams.stderr.write(traceback.format_exc())
-            ended = spawn.Ended(code=1)
+            ended = spawn.ProcessEnd(code=1)
         except Killed:
-            ended = spawn.Ended(signal=self._signal)
+            ended = spawn.ProcessEnd(signal=self._signal)
         with suppress(Killed):
             streams.stdout.flush()
             streams.stderr.flush()
         self._next = lambda: self._ended(ended)
         self._gives_way.release()
 
-    def _ended(self, ended: spawn.Ended) -> None:
+    def _ended(self, ended: spawn.ProcessEnd) -> None:
         self.output.end()
         self.output.end_errors()
         self._memory.alive.discard(self.pid)
-        self._over.set_result(spawn.Ended(code=ended.code, signal=ended.signal, stderr_tail=self._tail.text()))
+        self._over.set_result(spawn.ProcessEnd(code=ended.code, signal=ended.signal, stderr_tail=self._tail.text()))
 
 
 class _Jumps(selectors.DefaultSelector):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.base.faults import POINTS
+from beam.base.faults import CRASH_POINTS
 
 TOP = Path(__file__).parents[2]
 
@@ -63,7 +63,7 @@ CLAIMS = (
     ),
     Claim(
         "a crash after any durable step is recovered from",
-        f"SIGKILL at each of {len(POINTS)} named points",
+        f"SIGKILL at each of {len(CRASH_POINTS)} named points",
         "test_crash_points.py::test_every_point_is_in_a_row_of_the_table",
     ),
     Claim(

@@ -318,7 +318,7 @@ def _become(order: dict[str, Any], streams: list[int]) -> None:
         from beam.base import faults
         from beam.cli.main import main
 
-        faults._armed = os.environ.get("BEAM_CRASH_AT", "")  # as if it was imported now
+        faults._armed_point = os.environ.get("BEAM_CRASH_AT", "")  # as if it was imported now
         sys.argv = ["beam", *order["args"]]
         main()
     except BaseException:

@@ -230,4 +230,4 @@ def drain(teams: Teams, seen: list[Event], quiet: float = 0.3) -> None:
         if found:
             seen += found
             last = time.monotonic()
-    seen += teams.rest()
+    seen += teams.take_held_events()

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from beam.agents.claude.history import Line, read
+from beam.agents.claude.history import TranscriptLine, read
 from beam.model.events import Event
 from beam.teams.diff import Diff, Team
 from beam.teams.model import HookCall, Mail, Member, Roster
@@ -89,7 +89,7 @@ def frame(number: int, sender: str = "bob", at: int = 3, **value: Any) -> Mail:
     return Mail(id=f"id-{number}", sender=sender, text=text, kind=value["type"], frame=value, sent_ns=at * S)
 
 
-def line(second: int, kind: str = "user", content: object = "", **more: Any) -> Line:
+def line(second: int, kind: str = "user", content: object = "", **more: Any) -> TranscriptLine:
     """Return a line of a transcript."""
     message = {"content": content, **more.pop("message", {})}
     value = {"type": kind, "timestamp": f"1970-01-01T00:00:{second:02}.000Z", "message": message, **more}

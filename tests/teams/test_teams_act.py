@@ -277,12 +277,12 @@ def test_a_lock_that_others_hold_is_waited_for_and_a_stale_one_is_taken_over(tmp
     path = str(tmp_path / "x.json")
     lock = tmp_path / "x.json.lock"
     lock.mkdir()
-    with pytest.raises(UnfinishedError), vendor_lock.held(path, patience_s=0.1):
+    with pytest.raises(UnfinishedError), vendor_lock.hold_lock(path, patience_s=0.1):
         pass
     assert lock.is_dir()
     old = time.time() - vendor_lock.STALE_S - 1
     os.utime(lock, (old, old))
-    with vendor_lock.held(path, patience_s=1):
+    with vendor_lock.hold_lock(path, patience_s=1):
         assert lock.is_dir()
     assert not lock.exists()
 
@@ -523,7 +523,7 @@ def test_the_next_task_has_a_number_above_all_that_there_ever_were(team: TeamFil
     assert team.add_task("y") == "78"
     assert sorted(team.tasks()) == ["42", "78"]
     (folder / ".highwatermark").write_text("-1")
-    assert team._highest() == 0
+    assert team._highest_id() == 0
 
 
 def test_a_task_waits_for_what_is_not_done_or_can_not_be_read_and_not_for_what_is_gone(team: TeamFiles) -> None:

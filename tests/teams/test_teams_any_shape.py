@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beam.api.teams import TeamsHere
-from beam.cli.render.stream import Line, Stream
+from beam.cli.render.stream import EventLine, Stream
 from beam.model import events
 from beam.model.events import Event
 from tests.teams.teams_replay import ALL, Scratch, drain
@@ -81,7 +81,7 @@ def test_whatever_the_files_of_a_team_hold_it_is_shown_and_nothing_is_fatal(
         count += len(told)
         assert all(events.decode(events.encode(event)) == event for event in told)
         shown = io.StringIO()
-        Stream(shown, as_json=False).batch([Line(event) for event in told])  # type: ignore[arg-type]
+        Stream(shown, as_json=False).batch([EventLine(event) for event in told])  # type: ignore[arg-type]
         assert not [char for char in shown.getvalue() if char != "\n" and (char < " " or "\x7f" <= char <= "\x9f")]
         here = TeamsHere({}, claude_homes=[str(recording.home)])
         for team in {line.team for line in here.teams()}:

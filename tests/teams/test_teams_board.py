@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from beam.model.prices import Tokens
 from beam.teams import board
-from beam.teams.board import Doing
+from beam.teams.board import LastActivity
 from beam.teams.diff import Diff, Team
 from beam.teams.model import Mail, Member, Roster, Session, Task
 from beam.teams.stuck import stuck
-from beam.teams.usage import Used
+from beam.teams.usage import MemberUsage
 
 S = 1_000_000_000
 
@@ -47,20 +47,22 @@ def test_the_board_has_what_goes_on_first_then_what_is_ready_then_what_waits() -
 
 def test_a_member_has_its_task_its_mail_and_what_it_used() -> None:
     used = [
-        Used(member="bob", model="claude-x", tokens=Tokens(1, 2, 3, 4), replies=1, cost_usd=None),
-        Used(member="bob", model="claude-y", tokens=Tokens(1), replies=1, cost_usd=0.5),
+        MemberUsage(member="bob", model="claude-x", tokens=Tokens(1, 2, 3, 4), replies=1, cost_usd=None),
+        MemberUsage(member="bob", model="claude-y", tokens=Tokens(1), replies=1, cost_usd=0.5),
     ]
-    _, bob = board.member_lines(team(), used, {"bob": Doing("", "done soon")})
+    _, bob = board.member_lines(team(), used, {"bob": LastActivity("", "done soon")})
     assert (bob.doing, bob.last_words, bob.unread) == ("#3 Going", "done soon", 1)
     assert (bob.tokens, bob.cost_usd, bob.unpriced) == (11, None, ("claude-x",))
 
 
 def test_what_nobody_knows_of_a_team_is_null_and_never_0() -> None:
     one = team()
-    lead, bob = board.member_lines(one, [Used(member="bob", model="m", tokens=Tokens(), replies=1, cost_usd=0.0)], {})
+    lead, bob = board.member_lines(
+        one, [MemberUsage(member="bob", model="m", tokens=Tokens(), replies=1, cost_usd=0.0)], {}
+    )
     assert (lead.tokens, lead.cost_usd, bob.tokens, bob.cost_usd) == (None, None, 0, 0.0)
     assert (board.team_line(one).members, board.team_line(one).working) == (2, None)
-    one.members.idle("bob", 50 * S, "files")
+    one.members.on_idle("bob", 50 * S, "files")
     assert board.team_line(one).working == 0
     orphan = Diff()
     orphan.inbox("/h", "x", "ghost", [], S)
@@ -69,7 +71,7 @@ def test_what_nobody_knows_of_a_team_is_null_and_never_0() -> None:
 
 
 def test_mail_is_reported_by_conversation() -> None:
-    lines = board.threads(board.mail_lines(team()))
+    lines = board.group_by_thread(board.mail_lines(team()))
     assert [(line.thread, line.state) for line in lines] == [
         ("bob · team-lead", "waiting"),
         ("ghost · team-lead", "waiting"),
@@ -90,6 +92,6 @@ def test_who_waits_is_told_the_longest_first_and_only_if_long_enough() -> None:
 
 def test_a_task_in_progress_of_an_idle_owner_is_stuck() -> None:
     one = team()
-    one.members.idle("bob", 50 * S, "files")
+    one.members.on_idle("bob", 50 * S, "files")
     found = [wait for wait in stuck(one, 100 * S, longer_than_s=1) if wait.who == "#3"]
     assert [(wait.on, wait.seconds) for wait in found] == [("bob", 50.0)]

@@ -14,7 +14,7 @@ def test_a_value_without_a_field_is_as_if_it_said_this(kind: type[msgspec.Struct
 
 
 _GIVEN = {
-    "Doing": {"doing": "", "last_words": "", "state": "", "since": "", "at": ""},
+    "LastActivity": {"doing": "", "last_words": "", "state": "", "since": "", "at": ""},
     "MemberLine": {"unpriced": ()},
     "TaskLine": {"description": ""},
     "TeamLine": {
@@ -31,11 +31,11 @@ _GIVEN = {
     },
     "TeamShown": {"prices_as_of": "2026-11-21"},
     "FileSnapshot": {"is_large": False},
-    "Done": {"changed": ()},
+    "InstallResult": {"changed": ()},
     "_SavedSettings": {"has_folder": True, "v": 1},
     "Letter": {"in_inbox": False, "ended_ns": 0, "is_lost": False},
     "Ask": {"tool": ""},
-    "State": {"activity": "", "since_ns": 0, "said_ns": 0, "summary": ""},
+    "MemberState": {"activity": "", "since_ns": 0, "said_ns": 0, "summary": ""},
     "HookCall": {
         "session_id": "",
         "team": "",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beam.agents.claude.history import Line, read
+from beam.agents.claude.history import TranscriptLine, read
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Usage
@@ -228,8 +228,8 @@ def test_what_is_older_than_the_state_that_is_known_changes_nothing() -> None:
     idle = Member(name="bob", agent_id="bob@x", joined_ns=2 * S, backend="tmux", active=False)
     assert tags(diff.config(H, T, roster(idle), 9 * S)) == ["member.idle"]
     members = diff.teams[H, T].members
-    assert members.working("bob", 8 * S, "transcript", "a line that was written late") == []
-    assert tags(members.working("bob", 10 * S, "transcript", "another turn")) == ["member.working"]
+    assert members.on_working("bob", 8 * S, "transcript", "a line that was written late") == []
+    assert tags(members.on_working("bob", 10 * S, "transcript", "another turn")) == ["member.working"]
 
 
 def test_the_end_of_a_turn_tells_what_it_used_and_which_model_has_no_price() -> None:
@@ -419,7 +419,7 @@ def test_the_transcripts_alone_tell_of_every_message() -> None:
     team = diff.team(H, "session-x")
     diff.begin(S)
     ids, found = set(), list[Event]()
-    appended: list[tuple[str, str, Line]] = []
+    appended: list[tuple[str, str, TranscriptLine]] = []
     for line in lines(RECORDINGS / "in-process" / "versions.jsonl"):
         if line["op"] == "write" and "/inboxes/" in line["path"]:
             ids |= {one.id for one in model.inbox(line["content"].encode()) or ()}

@@ -34,7 +34,7 @@ class Watched:
         if is_all:
             self.teams._changes.sweep()
             self.teams._changes.mark("*")
-        return told([*self.teams.poll(), *self.teams.rest()])
+        return told([*self.teams.poll(), *self.teams.take_held_events()])
 
 
 @pytest.fixture
@@ -405,7 +405,7 @@ def test_the_last_lines_of_a_teams_transcripts_are_read_again_for_who_asks(home:
     whole(home)
     watched = begin()
     (team,) = watched.teams.diff.teams.values()
-    ends = watched.teams.ends(team)
+    ends = watched.teams.last_lines(team)
     assert [(name, [event.text for event in line.bodies]) for name, line in ends] == [  # type: ignore[attr-defined]
         ("team-lead", ["I begin"]),
         ("team-lead", ["I go on"]),

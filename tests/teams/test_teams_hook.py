@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam.base.errors import ConfigError
-from beam.secrets.kinds import ROWS
+from beam.secrets.kinds import SECRET_FORMS
 from beam.secrets.redact import redact_json
 from beam.teams import hook, hooks_install
 from beam.teams.spool import Spool, sweep
@@ -91,8 +91,8 @@ def test_no_call_is_taken_for_harmless_in_which_a_secret_may_be(text: str) -> No
 
 def test_every_prefix_of_a_secret_is_a_sign() -> None:
     special = {b"sk-", b"sk-ant-", b"sk-or-", b"sk-proj-", b"sk-svcacct-", b"sk-admin-", b"://", b"bearer"}
-    assert {row.prefix.encode() for row in ROWS if not row.any_case} - special <= set(hook.SIGNS)
-    assert {row.prefix.encode() for row in ROWS if row.any_case} - special <= set(hook.SIGNS_ANY_CASE)
+    assert {row.prefix.encode() for row in SECRET_FORMS if not row.any_case} - special <= set(hook.SIGNS)
+    assert {row.prefix.encode() for row in SECRET_FORMS if row.any_case} - special <= set(hook.SIGNS_ANY_CASE)
 
 
 @pytest.mark.acceptance
@@ -362,7 +362,7 @@ def test_a_call_from_which_a_secret_can_not_be_taken_is_not_written(
 def test_the_command_stands_at_every_event_with_the_tools_that_matter(tmp_path: Path) -> None:
     path = hooks_install.settings_path("user", home=tmp_path / "home", project=tmp_path / "p")
     done = hooks_install.install(path, state="/the state")
-    assert done == hooks_install.Done(path=str(path), action="installed", changed=hooks_install.EVENTS)
+    assert done == hooks_install.InstallResult(path=str(path), action="installed", changed=hooks_install.EVENTS)
     settings = json.loads(path.read_text())
     where = str(Path(hook.__file__).resolve())
     command = f"BEAM_STATE='/the state' {sys.executable} -I -S {where} # beam team hook"
@@ -373,7 +373,7 @@ def test_the_command_stands_at_every_event_with_the_tools_that_matter(tmp_path: 
     assert path.stat().st_mode & 0o777 == 0o600
     assert hooks_install.command() == f"{sys.executable} -I -S {where} # beam team hook"
     assert hooks_install.install(path, state="/the state").changed == ()
-    assert hooks_install.uninstall(path) == hooks_install.Done(
+    assert hooks_install.uninstall(path) == hooks_install.InstallResult(
         path=str(path), action="removed", changed=hooks_install.EVENTS
     )
     assert path.read_text() == "{}\n"

@@ -235,7 +235,7 @@ def run(changes: Changes, *turns: Turn, step: float = 0.0, monkeypatch: pytest.M
     monkeypatch.setattr(changes, "sweep", sweep)
     monkeypatch.setattr(module, "time", Clock(step))
     told = Told(*turns, last=changes._stop.set)
-    changes._watching = changes._paths()
+    changes._watching = changes._existing_paths()
     changes._run(told)  # type: ignore[arg-type]
     assert told.is_closed
     return told, sweeps
@@ -282,7 +282,7 @@ def test_a_directory_that_appears_is_watched_from_then_on(
     monkeypatch.setattr(changes, "_new_listener", listener)
     first = Told(([], False), ([], False), last=(tmp_path / "agents").mkdir)
     monkeypatch.setattr(module, "time", Clock(0.4))
-    changes._watching = changes._paths()
+    changes._watching = changes._existing_paths()
     changes._run(first)  # type: ignore[arg-type]
     assert made == [changes._wanted]
     assert first.is_closed and taken(changes)[1] == ["*"]
@@ -291,7 +291,7 @@ def test_a_directory_that_appears_is_watched_from_then_on(
 
 def test_a_directory_that_is_named_as_gone_is_looked_for_again(home: Home) -> None:
     changes = watcher(home)
-    changes._watching = changes._paths()
+    changes._watching = changes._existing_paths()
     assert len(changes._watching) == 4 and changes._recheck_interval_s() == 0.5
     (home.path / "sessions").rmdir()
     listened(changes, ([f"{home.text}/sessions", f"{home.text}/tasks"], False))
@@ -328,7 +328,7 @@ def test_where_the_system_does_not_notify_the_files_are_looked_at_in_turns(
 
 def test_where_there_is_nothing_to_watch_the_thread_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = Changes([str(tmp_path / "none")], wake=threading.Event())
-    assert changes._notify() is None and changes.error == ""
+    assert changes._start_listener() is None and changes.error == ""
     monkeypatch.setattr(changes, "_stop", rounds := Rounds(3))
     changes._run(None)
     assert rounds.waits == [0.1] * 3
@@ -344,7 +344,7 @@ def test_where_the_system_refuses_to_notify_that_is_reported(
         raise error
 
     monkeypatch.setattr(changes, "_new_listener", refuse)
-    assert changes._notify() is None
+    assert changes._start_listener() is None
     assert changes.error == "the system can't notify (too many); looking every 40 ms instead"
     assert changes._poll_only
 

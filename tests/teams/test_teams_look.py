@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam.teams.diff import Team
-from beam.teams.look import Look
+from beam.teams.look import TeamsSnapshot
 from beam.teams.model import Task
 from tests.teams.teams_home import Home, S
 
@@ -17,7 +17,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "claude")
 
 
-def only(look: Look) -> Team:
+def only(look: TeamsSnapshot) -> Team:
     (team,) = look.teams()
     return team
 
@@ -29,7 +29,7 @@ def test_a_look_knows_what_each_kind_of_file_says(home: Home) -> None:
     home.put("tasks/session-1/2.json", b"{half", 4)
     home.put("teams/session-1/inboxes/bob.json", [{"from": "a", "msg_id": "m", "text": "hi"}], 5)
     home.put("teams/session-1/inboxes/ann.json", b"[half", 5)
-    look = Look([home.text])
+    look = TeamsSnapshot([home.text])
     team = only(look)
     assert (team.name, team.home, team.is_live, team.session_id) == ("session-1", home.text, True, "sid")
     assert list(team.members.present) == ["team-lead", "bob"]
@@ -41,10 +41,10 @@ def test_a_look_knows_what_each_kind_of_file_says(home: Home) -> None:
 def test_a_look_at_a_team_without_a_lead_finds_it_stale_and_reads_no_last_lines(home: Home) -> None:
     home.config("bob")
     home.say(6, "I begin")
-    look = Look([home.text])
+    look = TeamsSnapshot([home.text])
     team = only(look)
     assert (team.is_stale, team.lead_pid) == (True, None)
-    assert look.ends(team) == []
+    assert look.last_lines(team) == []
     assert [(member, is_member) for member, is_member, _ in look.lines(team)] == [("team-lead", True)]
 
 
@@ -56,8 +56,8 @@ def test_the_last_lines_of_a_living_team_are_in_the_order_of_their_times(home: H
     meta = {"name": "bob", "taskKind": "in_process_teammate", "teamName": "session-1"}
     home.say(7, "me too", name="sid/subagents/agent-abob")
     home.put("projects/-p/sid/subagents/agent-abob.meta.json", meta, 7)
-    look = Look([home.text])
-    assert [(name, line.at[17:19]) for name, line in look.ends(only(look))] == [
+    look = TeamsSnapshot([home.text])
+    assert [(name, line.at[17:19]) for name, line in look.last_lines(only(look))] == [
         ("team-lead", "06"),
         ("bob", "07"),
         ("team-lead", "08"),
@@ -69,10 +69,10 @@ def test_what_the_transcripts_have_of_the_mail_is_remembered_for_who_asks(home: 
     home.lead()
     text = '<teammate-message teammate_id="human">\nhi\n</teammate-message>'
     home.add({"type": "user", "timestamp": "1970-01-01T00:00:03Z", "message": {"content": text}}, 3)
-    look = Look([home.text])
+    look = TeamsSnapshot([home.text])
     team = only(look)
     assert team.post.letters == []
-    look.remember(team)
+    look.apply_transcripts(team)
     assert [(one.to, one.mail.sender, one.mail.text) for one in team.post.letters] == [("team-lead", "human", "hi")]
 
 
@@ -80,6 +80,6 @@ def test_a_look_at_several_homes_and_at_none(home: Home, tmp_path: Path) -> None
     other = Home(tmp_path / "other")
     home.config("bob")
     other.config("eve", name="session-2")
-    look = Look([home.text, other.text, str(tmp_path / "none")])
+    look = TeamsSnapshot([home.text, other.text, str(tmp_path / "none")])
     assert [(team.home, team.name) for team in look.teams()] == [(home.text, "session-1"), (other.text, "session-2")]
-    assert Look([]).teams() == []
+    assert TeamsSnapshot([]).teams() == []

@@ -22,7 +22,7 @@ def test_a_member_that_waits_is_reported_with_all_that_it_says_of_its_last_task(
         "completedStatus": "blocked",
     }
     mail = Mail(id="m1", sender="bob", kind="idle_notification", frame=frame)
-    members.frame(Letter(mail=mail, to="lead", at_ns=5_000_000), "mail")
+    members.on_frame(Letter(mail=mail, to="lead", at_ns=5_000_000), "mail")
     assert told == [
         {
             "member": "bob",

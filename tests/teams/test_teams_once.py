@@ -7,19 +7,19 @@ from beam.teams.deduplicate import Deduplicator, KeyOwners
 
 def test_a_key_is_new_once() -> None:
     once = Deduplicator()
-    assert once.first("a") and not once.first("a") and once.first("b")
+    assert once.add_if_new("a") and not once.add_if_new("a") and once.add_if_new("b")
 
 
 def test_two_sources_telling_of_one_happening_tell_one() -> None:
     once = Deduplicator()
-    assert once.new("done", source="files")
-    assert not once.new("done", source="record")
+    assert once.count_report("done", source="files")
+    assert not once.count_report("done", source="record")
 
 
 def test_a_source_that_tells_again_tells_of_another_happening() -> None:
     once = Deduplicator()
-    assert [once.new("done", source="files") for _ in range(3)] == [True] * 3
-    assert [once.new("done", source="record") for _ in range(4)] == [False, False, False, True]
+    assert [once.count_report("done", source="files") for _ in range(3)] == [True] * 3
+    assert [once.count_report("done", source="record") for _ in range(4)] == [False, False, False, True]
 
 
 def test_a_key_is_its_first_owners() -> None:

@@ -13,14 +13,14 @@ from beam.base.errors import UsageError
 from beam.model.prices import Tokens
 from beam.teams import board, disk, frames, hook, notify_elsewhere
 from beam.teams import usage as of_usage
-from beam.teams.board import Doing, MailLine, MemberLine, TaskLine, TeamLine
+from beam.teams.board import LastActivity, MailLine, MemberLine, TaskLine, TeamLine
 from beam.teams.changes import Changes
 from beam.teams.deduplicate import Deduplicator
 from beam.teams.diff import Diff
 from beam.teams.model import Mail, Member, Session, Task
 from beam.teams.notify_elsewhere import NotifyElsewhere
 from beam.teams.task_files import TaskFiles
-from beam.teams.usage import Used
+from beam.teams.usage import MemberUsage
 from tests.teams.teams_home import Home
 from tests.teams.teams_told import BOB, LEAD, H, S, T, line, roster, started, told
 from tests.teams.teams_told import hook as called
@@ -136,8 +136,8 @@ def test_small_files_are_reported_when_they_are_closed_and_those_that_grow_at_on
 def test_a_teams_board_is_shown_whole() -> None:
     diff, team = started(BOB, Member(name="ann", agent_id="ann@x", joined_ns=2 * S))
     diff.lead_lives(team, Session(pid=7, start=1, session_id="sid"))
-    team.members.working("bob", 3 * S, "hook", "why")
-    team.members.idle("team-lead", 4 * S, "hook", summary="waits")
+    team.members.on_working("bob", 3 * S, "hook", "why")
+    team.members.on_idle("team-lead", 4 * S, "hook", summary="waits")
     for task in (
         Task(id="10", subject="later", description="d", blocks=("2",)),
         Task(id="2", subject="blocked", blocked_by=("10", "1")),
@@ -152,11 +152,11 @@ def test_a_teams_board_is_shown_whole() -> None:
     diff.inbox(H, T, "ghost", [], 7 * S)
     diff.inbox(H, T, "ghost", [Mail(id="h", sender="bob", text="boo", sent_ns=8 * S)], 8 * S)
     used = [
-        Used(member="bob", model="a", tokens=Tokens(1, 2, 3, 4), replies=1, cost_usd=0.25),
-        Used(member="bob", model="b", tokens=Tokens(1), replies=1, cost_usd=0.5),
-        Used(member="ann", model="c", tokens=Tokens(2), replies=1, cost_usd=None),
+        MemberUsage(member="bob", model="a", tokens=Tokens(1, 2, 3, 4), replies=1, cost_usd=0.25),
+        MemberUsage(member="bob", model="b", tokens=Tokens(1), replies=1, cost_usd=0.5),
+        MemberUsage(member="ann", model="c", tokens=Tokens(2), replies=1, cost_usd=None),
     ]
-    doing = {"ann": Doing("Bash ls", "words", "idle", "1970-01-01T00:00:01Z", "t")}
+    doing = {"ann": LastActivity("Bash ls", "words", "idle", "1970-01-01T00:00:01Z", "t")}
     assert board.team_line(team) == TeamLine(
         team="session-1",
         home="/home",
@@ -371,9 +371,9 @@ def test_who_a_record_shows_made_is_there_unless_it_left() -> None:
     team.members.on_left("eve", 4 * S, "gone", "files")
     team.members.on_spawned(eve, "hook", 5 * S)
     assert "eve" not in team.members.present
-    team.members.idle("team-lead", 5 * S, "hook")
+    team.members.on_idle("team-lead", 5 * S, "hook")
     assert team.members.states["team-lead"].summary == ""
-    team.members.working("team-lead", 6 * S, "hook", "why", is_said=False)
+    team.members.on_working("team-lead", 6 * S, "hook", "why", is_said=False)
     assert (team.members.states["team-lead"].since_ns, team.members.states["team-lead"].said_ns) == (6 * S, 5 * S)
 
 
@@ -399,14 +399,19 @@ def test_of_calls_and_keys_only_the_last_are_remembered(monkeypatch: pytest.Monk
     assert list(team.calls) == ["c1", "c2"]
     monkeypatch.setattr(deduplicate, "_KEPT_KEYS", 2)
     once = Deduplicator()
-    assert [once.first(key) for key in "abac"] == [True, True, False, True]
-    assert [once.first(key) for key in "bca"] == [False, False, True]
-    assert [once.new("x", source=one) for one in ("files", "record", "record", "files")] == [True, False, True, False]
+    assert [once.add_if_new(key) for key in "abac"] == [True, True, False, True]
+    assert [once.add_if_new(key) for key in "bca"] == [False, False, True]
+    assert [once.count_report("x", source=one) for one in ("files", "record", "record", "files")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
     owners = deduplicate.KeyOwners()
     assert [owners.claim(("to", name), "t") for name in "abc"] == [True] * 3
     assert [owners.owner(("to", name)) for name in "abc"] == [None, "t", "t"]
     assert owners.claim(("to", "c"), "other") is False
-    monkeypatch.setattr(of_usage, "_KEPT", 1)
+    monkeypatch.setattr(of_usage, "_KEPT_REPLIES", 1)
     turns = of_usage.Turns()
     for number in range(2):
         message = {"id": f"r{number}", "model": "m", "usage": {"input_tokens": 5, "output_tokens": None}}

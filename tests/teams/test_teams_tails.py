@@ -305,7 +305,7 @@ def test_of_a_former_team_the_transcripts_say_whose_they_are(tmp_path: Path) -> 
     written(folder / "nobody.jsonl", line(9))
     written(folder / "older.jsonl", line(3, teamName="gone", agentName="x"), at=3)
     diff = Diff()
-    found = Tails(str(tmp_path), diff, began_ns=0).gone(5 * S)
+    found = Tails(str(tmp_path), diff, began_ns=0).find_gone(5 * S)
     assert sorted((one.team, *row) for one, row in zip(found, rows(found), strict=True)) == [
         ("gone", "agent-abob", "bob", True, None),
         ("gone", "lead", "team-lead", True, None),
@@ -341,13 +341,13 @@ def test_the_end_of_each_members_transcript_is_read_apart(tmp_path: Path, monkey
     tails_ = Tails(str(tmp_path), diff, began_ns=0)
     followed = tails_.find(since_ns=None, is_new=False)
     gone.unlink()
-    ends = tails_.ends(diff.teams[str(tmp_path), "t"])
+    ends = tails_.end_tails(diff.teams[str(tmp_path), "t"])
     assert [(one.member, one.skips, [len(data) for data in one.read()]) for one in ends] == [
         ("team-lead", True, [len(line(0)) - 1] * 2),
         ("bob", False, [len(line(9)) - 1]),
     ]
     assert [one.offset for one in followed if one.path == str(path)] == [path.stat().st_size]
-    assert tails_.ends(diff.team(str(tmp_path), "other")) == []
+    assert tails_.end_tails(diff.team(str(tmp_path), "other")) == []
 
 
 def test_a_transcript_that_says_nothing_yet_is_looked_at_again_until_it_is_long(

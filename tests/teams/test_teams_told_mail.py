@@ -274,7 +274,7 @@ def test_a_message_that_was_lost_is_lost_once_and_ends() -> None:
 
 
 def test_of_many_messages_the_first_that_ended_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mail_module, "_KEPT", 8)
+    monkeypatch.setattr(mail_module, "_KEPT_LETTERS", 8)
     diff, team = started(BOB)
     mails = [Mail(id=f"m{number}", sender="a", text=str(number), sent_ns=number) for number in range(9)]
     diff.inbox(H, T, "bob", mails[:8], S)

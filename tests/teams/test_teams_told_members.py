@@ -40,33 +40,33 @@ def test_one_change_that_two_sources_see_in_the_same_millisecond_is_told_once() 
     _, team = started(BOB)
     members = team.members
     ms = 1_000_000
-    assert tags(members.working("bob", 3 * S + 800_000, "hook", "a turn")) == ["member.working"]
-    assert tags(members.idle("bob", 3 * S + 2 * ms, "hook")) == ["member.idle"]
-    assert members.working("bob", 3 * S + 600_000, "files", "mail", is_said=False) == []
+    assert tags(members.on_working("bob", 3 * S + 800_000, "hook", "a turn")) == ["member.working"]
+    assert tags(members.on_idle("bob", 3 * S + 2 * ms, "hook")) == ["member.idle"]
+    assert members.on_working("bob", 3 * S + 600_000, "files", "mail", is_said=False) == []
     assert members.states["bob"].activity == "idle"
-    assert tags(members.working("bob", 3 * S + 3 * ms, "files", "mail", is_said=False)) == ["member.working"]
+    assert tags(members.on_working("bob", 3 * S + 3 * ms, "files", "mail", is_said=False)) == ["member.working"]
 
 
 def test_what_a_member_says_later_counts_and_what_is_older_does_not() -> None:
     _, team = started(BOB)
     members = team.members
-    assert members.working("", 3 * S, "hook", "why") == []
-    assert told(members.working("bob", 3 * S, "hook", "why")) == [
+    assert members.on_working("", 3 * S, "hook", "why") == []
+    assert told(members.on_working("bob", 3 * S, "hook", "why")) == [
         ("00:03", "member.working", "bob", "working/bob/3000", "hook", {"member": "bob", "why": "why"})
     ]
-    assert members.working("bob", 5 * S, "hook", "why") == []
-    assert members.idle("bob", 4 * S, "hook") == []
-    assert told(members.idle("bob", 5 * S, "hook", summary="done")) == [
+    assert members.on_working("bob", 5 * S, "hook", "why") == []
+    assert members.on_idle("bob", 4 * S, "hook") == []
+    assert told(members.on_idle("bob", 5 * S, "hook", summary="done")) == [
         ("00:05", "member.idle", "bob", "idle/bob/5000", "hook", {"member": "bob", "summary": "done"})
     ]
     assert members.states["bob"].summary == "done"
-    members.believe("bob", "working", 7 * S, 8 * S)
+    members.assume_activity("bob", "working", 7 * S, 8 * S)
     assert members.states["bob"].activity == "idle"
-    members.believe("eve", "", 7 * S, 8 * S)
+    members.assume_activity("eve", "", 7 * S, 8 * S)
     assert "eve" not in members.states
-    members.believe("eve", "working", 7 * S, 8 * S)
+    members.assume_activity("eve", "working", 7 * S, 8 * S)
     assert (members.states["eve"].since_ns, members.states["eve"].said_ns) == (7 * S, 8 * S)
-    assert members.idle("eve", 7 * S + 1, "hook") == []
+    assert members.on_idle("eve", 7 * S + 1, "hook") == []
 
 
 _FRAMES: dict[str, dict[str, Any]] = {
@@ -201,7 +201,7 @@ def test_what_a_member_that_left_had_asked_for_is_asked_no_more() -> None:
         for number, sender in enumerate(("bob", "ann"))
     ]
     diff.inbox(H, T, "team-lead", asked, 3 * S)
-    team.members.working("bob", 3 * S, "hook", "why")
+    team.members.on_working("bob", 3 * S, "hook", "why")
     team.members.on_left("bob", 4 * S, "gone", "files")
     assert (list(team.members.asks), list(team.members.states)) == (["ann"], [])
     team.members.on_left("team-lead", 4 * S, "gone", "files")

@@ -241,7 +241,7 @@ def test_what_a_record_proves_and_no_file_showed_is_told_whatever_the_file_says(
     rows = []
     for at in (2, 20):
         tasks = started(BOB)[1].tasks
-        tasks.file(Task(id="1", subject="s", owner="ann"), 2 * S)
+        tasks.on_file(Task(id="1", subject="s", owner="ann"), 2 * S)
         rows.append(told(tasks.on_proof(change(at, **given))))
     assert rows == _MISSED[str(given)]
 

@@ -253,8 +253,8 @@ def test_each_wait_of_a_team_is_listed_the_longest_first() -> None:
     ]
     for number, task in enumerate(tasks, 7):
         diff.task(H, T, task, number * S)
-    team.members.working("bob", 14 * S, "hook", "why")
-    team.members.idle("ann", 15 * S, "hook")
+    team.members.on_working("bob", 14 * S, "hook", "why")
+    team.members.on_idle("ann", 15 * S, "hook")
 
     def waits(longer_than_s: float = 0.0) -> list[tuple[Any, ...]]:
         found = stuck(team, 20 * S + 40_000_000, longer_than_s=longer_than_s)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from beam.agents.claude.history import Line, read
+from beam.agents.claude.history import TranscriptLine, read
 from beam.model import prices
 from beam.model.outcome import Usage as Tokens
 from beam.teams.usage import Turns, Usage
 
 
-def line(reply: str, model: str, output: int, stop: str | None = None) -> Line:
+def line(reply: str, model: str, output: int, stop: str | None = None) -> TranscriptLine:
     usage = {
         "input_tokens": 104,
         "output_tokens": output,

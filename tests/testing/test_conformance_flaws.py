@@ -21,7 +21,7 @@ from beam.agents.base import Capabilities
 from beam.testing.conformance import conversation, prompts, subject
 from beam.testing.conformance.__main__ import GROUPS, _result, cells
 from beam.testing.conformance.conversation import FIRST, SECOND
-from beam.testing.conformance.subject import BREAKS, WHOLE, Ended, Subject
+from beam.testing.conformance.subject import BREAKS, WHOLE, EndedCommand, Subject
 from tests.support import expected
 
 HERE = Path(__file__).parent / "expected" / "conformance"
@@ -75,14 +75,14 @@ class Cli:
         self.configured: list[str] = []
         self.given: list[str] = []
 
-    def __call__(self, *words: str, stdin: str = "", timeout: float = 0, env: Any = None) -> Ended:
+    def __call__(self, *words: str, stdin: str = "", timeout: float = 0, env: Any = None) -> EndedCommand:
         self.given.append(f"{' '.join(words)} | {stdin[:20]!r} | {timeout:g} | {dict(env or {})}")
         if words[0] == "agent":
-            return Ended(0, json.dumps({"card": {"faces": {"exec": structs.asdict(self._can)}}}) + "\n", "")
+            return EndedCommand(0, json.dumps({"card": {"faces": {"exec": structs.asdict(self._can)}}}) + "\n", "")
         if words[0] == "interrupt":
-            return Ended(0, "", "")
+            return EndedCommand(0, "", "")
         code, outcome = self._turn(stdin, words)
-        return Ended(code, json.dumps(outcome) + "\n", "")
+        return EndedCommand(code, json.dumps(outcome) + "\n", "")
 
     def config(self, text: str) -> None:
         self.configured.append(text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beam.testing.player import STEP_S, Player, fill
+from beam.testing.player import STEP_S, Player, fill_templates
 from beam.testing.script import Step
 
 NAMES = {"prompt": "{turn}!", "turn": "3", "session": "s1", "agent": "a", "model": "m", "from": "me"}
@@ -26,7 +26,7 @@ ENVIRON = {"X": "1", "Y_2": "{X}"}
     ],
 )
 def test_templates_are_filled_in_once_and_other_braces_stay(value: Any, expected: Any) -> None:
-    assert fill(value, NAMES, ENVIRON) == expected
+    assert fill_templates(value, NAMES, ENVIRON) == expected
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_the_first_rule_that_matches_answers_then_the_default() -> None:
 
 def test_a_bare_name_is_a_shipped_script_and_a_path_is_relative_to_the_base(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("replies: [a]\n")
-    assert script.find("demo", tmp_path).parent == script.SHIPPED
+    assert script.find("demo", tmp_path).parent == script.SHIPPED_SCRIPTS
     assert script.find("mine.yaml", tmp_path) == tmp_path / "mine.yaml"
     assert script.find(str(tmp_path / "mine.yaml"), Path("/")) == tmp_path / "mine.yaml"
     with pytest.raises(ScriptError, match="did you mean 'demo'"):
@@ -115,7 +115,7 @@ def test_what_is_not_yaml_is_an_error_that_names_the_file(tmp_path: Path, conten
         script.load(tmp_path / "bad.yaml")
 
 
-@pytest.mark.parametrize("path", sorted(script.SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(script.SHIPPED_SCRIPTS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_shipped_scripts_are_right_and_run_no_program(path: Path) -> None:
     made = script.load(path)
     assert made.replies

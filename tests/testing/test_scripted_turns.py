@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beam.testing import scripted
-from beam.testing.player import fill
+from beam.testing.player import fill_templates
 
 
 class Stdout(io.TextIOWrapper):
@@ -175,7 +175,7 @@ def test_a_denial_is_in_the_result(program: Program) -> None:
 
 def test_templates_are_filled_everywhere_and_unknown_variables_are_empty() -> None:
     value = {"a": ["{prompt}", 1], "b": "{env.A}{env.B}"}
-    assert fill(value, {"prompt": "hi"}, {"A": "x"}) == {"a": ["hi", 1], "b": "x"}
+    assert fill_templates(value, {"prompt": "hi"}, {"A": "x"}) == {"a": ["hi", 1], "b": "x"}
 
 
 def test_a_damaged_session_file_is_no_session(program: Program) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from beam.model.message import Access
 from beam.trust import git_config, ledger
-from beam.trust.git_config import Git, findings_of_git, parse, variables
+from beam.trust.git_config import GitFindings, findings_of_git, override_variables, parse
 
 ENV = {
     "PATH": os.environ["PATH"],
@@ -42,7 +42,7 @@ def work(tmp_path: Path) -> Path:
     return made
 
 
-def at(folder: Path, access: Access = "read", *, base: Path | None = None) -> Git:
+def at(folder: Path, access: Access = "read", *, base: Path | None = None) -> GitFindings:
     return findings_of_git(base or folder, folder, access=access, home=Path("/nonexistent"))
 
 
@@ -61,8 +61,8 @@ def test_a_plain_repository_has_nothing_to_trust(work: Path) -> None:
     (work / ".git/hooks/pre-commit").write_text("#!/bin/sh\n")
     (work / ".git/hooks/pre-commit").chmod(0o755)
     for access in ("read", "full"):
-        assert at(work, access) == Git()
-    assert at(work.parent) == Git()
+        assert at(work, access) == GitFindings()
+    assert at(work.parent) == GitFindings()
 
 
 WAYS = {
@@ -81,7 +81,7 @@ def test_git_runs_none_of_what_a_folder_says_with_the_variables_and_runs_it_with
     git(work, "config", key, WAYS[key].format(f"touch '{ran}'"))
     (found,) = at(work).found
     assert (found.says, found.ignored, key in found.name) == (True, True, True)
-    use(work, variables(at(work).off, {}))
+    use(work, override_variables(at(work).off, {}))
     assert not ran.exists()
     use(work)
     assert ran.exists()
@@ -99,7 +99,7 @@ def test_git_runs_no_hook_that_status_would_run(work: Path, hook: str, place: st
         git(work, "config", "core.hooksPath", place)
     (found,) = at(work).found
     assert (found.name, found.ignored) == (f"{place}/{hook}", True)
-    env = variables(at(work).off, {})
+    env = override_variables(at(work).off, {})
     for words in (("status",), ("add", "-A"), ("update-ref", "refs/heads/x", "HEAD")):
         git(work, *words, env=env)
     assert not ran.exists()
@@ -134,7 +134,7 @@ def test_a_clones_lookalike_of_a_repository_without_directories_runs_nothing(
     seen = at(inner, access, base=work)
     assert any("core.fsmonitor" in each.name for each in seen.found)
     assert seen.off["safe.bareRepository"] == "explicit"
-    use(inner, variables(seen.off, {}))
+    use(inner, override_variables(seen.off, {}))
     assert not ran.exists()
     use(inner)
     assert ran.exists(), "git does nothing of it, so this proves nothing"
@@ -155,7 +155,7 @@ def test_the_submodule_of_a_work_tree_that_is_configured_elsewhere_is_found(work
     git(submodule, "config", "core.fsmonitor", f"touch '{ran}';false")
     seen = at(work)
     assert ["inner/s/.git/config" in each.name for each in seen.found] == [True]
-    use(work, variables(seen.off, {}))
+    use(work, override_variables(seen.off, {}))
     assert not ran.exists()
     use(work)
     assert ran.exists(), "git does nothing of it, so this proves nothing"
@@ -173,7 +173,7 @@ def test_a_directory_of_a_clone_that_looks_like_a_repository_is_none_with_the_va
     seen = at(inner, base=work)
     assert "sub/config" in seen.found[0].name
     assert seen.off["safe.bareRepository"] == "explicit"
-    use(inner, variables(seen.off, {}))
+    use(inner, override_variables(seen.off, {}))
     assert not ran.exists()
     use(inner)
     assert ran.exists()
@@ -257,7 +257,7 @@ def test_git_runs_nothing_of_a_submodule_with_the_variables_and_runs_it_without(
         (submodule / ".git/info/attributes").write_text("* filter=evil\n")
     seen = at(work)
     assert [each.name for each in seen.found if each.name.startswith("deep/sub/.git/")]
-    use(work, variables(seen.off, ENV))
+    use(work, override_variables(seen.off, ENV))
     assert not mark.exists()
     os.utime(submodule / "x.txt", (1, 1))
     use(work)
@@ -293,7 +293,7 @@ def test_git_fetches_what_is_missing_by_no_program_of_a_folder_with_the_variable
     seen = at(work)
     assert [each.ignored for each in seen.found] == [True] * len(seen.found) != []
     assert [each.ignored for each in at(work, "full").found] == [False] * len(seen.found)
-    use(work, variables(seen.off, {}))
+    use(work, override_variables(seen.off, {}))
     assert not ran.exists()
     use(work)
     assert ran.exists()
@@ -307,7 +307,7 @@ def test_what_a_fetch_from_elsewhere_would_run_counts_in_a_partial_clone(work: P
     hook = work / ".git/hooks/pre-auto-gc"
     hook.write_text("#!/bin/sh\n")
     hook.chmod(0o755)
-    assert at(work) == Git()
+    assert at(work) == GitFindings()
     git(work, "config", "remote.x.promisor", "true")
     seen = at(work)
     assert [each.name for each in seen.found if not each.says] == [".git/hooks/pre-auto-gc"]
@@ -325,14 +325,14 @@ def test_a_partial_clone_as_git_makes_it_has_nothing_to_trust(work: Path, url: s
     ):
         git(work, "config", key, value)
     for access in ("read", "full"):
-        assert at(work, access) == Git()
+        assert at(work, access) == GitFindings()
 
 
 @pytest.mark.slow
 def test_a_program_that_only_a_fetch_would_run_is_nothing_to_trust(work: Path) -> None:
     for key in "core.sshCommand", "credential.helper", "remote.x.uploadpack":
         git(work, "config", key, "mine")
-    assert at(work) == Git()
+    assert at(work) == GitFindings()
 
 
 @pytest.mark.slow
@@ -355,7 +355,7 @@ def test_a_repository_above_the_folder_counts_but_not_the_persons_own(work: Path
     git(work, "config", "core.fsmonitor", "evil")
     (work / "sub").mkdir()
     assert at(work / "sub").found
-    assert findings_of_git(work / "sub", work / "sub", access="read", home=work) == Git()
+    assert findings_of_git(work / "sub", work / "sub", access="read", home=work) == GitFindings()
 
 
 @pytest.mark.slow
@@ -371,13 +371,13 @@ def test_with_full_access_only_the_monitor_is_done_without(work: Path) -> None:
 
 
 def test_the_variables_come_after_those_that_are_there() -> None:
-    assert variables({"a.b": "c"}, {"GIT_CONFIG_COUNT": "2"}) == {
+    assert override_variables({"a.b": "c"}, {"GIT_CONFIG_COUNT": "2"}) == {
         "GIT_CONFIG_COUNT": "3",
         "GIT_CONFIG_KEY_2": "a.b",
         "GIT_CONFIG_VALUE_2": "c",
     }
-    assert variables({"a.b": "c"}, {"GIT_CONFIG_COUNT": "junk"})["GIT_CONFIG_COUNT"] == "1"
-    assert variables({}, {}) == {}
+    assert override_variables({"a.b": "c"}, {"GIT_CONFIG_COUNT": "junk"})["GIT_CONFIG_COUNT"] == "1"
+    assert override_variables({}, {}) == {}
 
 
 @pytest.mark.slow
@@ -529,7 +529,7 @@ def test_a_partial_clone_of_another_folder_runs_a_program_there(tmp_path: Path, 
 def test_a_clone_that_is_not_partial_fetches_nothing(tmp_path: Path, value: str) -> None:
     repository(tmp_path, f'[remote "o"]\n promisor = {value}\n url = ../other\n')
     assert told(tmp_path) == []
-    assert at(tmp_path) == Git()
+    assert at(tmp_path) == GitFindings()
 
 
 def test_the_configuration_of_a_work_tree_is_read_too_with_what_both_include(tmp_path: Path) -> None:
@@ -600,7 +600,7 @@ def test_a_git_directory_elsewhere_with_its_configuration_in_common_is_read(tmp_
 @pytest.mark.parametrize("text", ["", "gitdir:", "gitdir: ", "nothing"])
 def test_a_file_that_names_no_git_directory_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / ".git").write_text(text)
-    assert at(tmp_path) == Git()
+    assert at(tmp_path) == GitFindings()
 
 
 @pytest.mark.parametrize("data", [b"gitdir: x\0y", b"gitdir: x" + b"\n" * 17_000, b"gitdir: \xff"])
@@ -674,8 +674,8 @@ def test_repositories_in_each_other_are_all_looked_at(tmp_path: Path, monkeypatc
     ],
 )
 def test_the_variables_are_numbered_after_those_of_the_environment(environ: dict[str, str], first: int) -> None:
-    assert variables({}, environ) == {}
-    assert variables({"a.b": "c", "d.e": ""}, environ) == {
+    assert override_variables({}, environ) == {}
+    assert override_variables({"a.b": "c", "d.e": ""}, environ) == {
         "GIT_CONFIG_COUNT": str(first + 2),
         f"GIT_CONFIG_KEY_{first}": "a.b",
         f"GIT_CONFIG_VALUE_{first}": "c",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam.model.message import Access
-from beam.trust.git_config import Git, findings_of_git, parse, variables
+from beam.trust.git_config import GitFindings, findings_of_git, override_variables, parse
 
 
 class Folder:
@@ -26,7 +26,7 @@ class Folder:
         path.write_text("#!/bin/sh\n")
         path.chmod(0o755 if executable else 0o644)
 
-    def look(self, access: Access = "read") -> Git:
+    def look(self, access: Access = "read") -> GitFindings:
         return findings_of_git(self.path, self.path, access=access, home=self.path.parent)
 
     def names(self, access: Access = "read") -> list[str]:
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Folder:
 
 def test_a_configuration_that_runs_nothing_has_no_finding(folder: Folder) -> None:
     folder.config('[core]\n\tbare = false\n\tfsmonitor = true\n[remote "origin"]\n\turl = https://example.org\n')
-    assert folder.look() == Git()
+    assert folder.look() == GitFindings()
 
 
 def test_a_program_of_the_configuration_is_found_and_turned_off(folder: Folder) -> None:
@@ -127,7 +127,7 @@ def test_a_git_file_leads_to_the_git_directory_and_its_common_one(folder: Folder
     (found,) = findings_of_git(tree, tree, access="read", home=tree.parent).found
     assert found.name.endswith("has git run './spy' (core.fsmonitor)")
     (tree / ".git").write_text("nonsense\n")
-    assert findings_of_git(tree, tree, access="read", home=tree.parent) == Git()
+    assert findings_of_git(tree, tree, access="read", home=tree.parent) == GitFindings()
 
 
 def test_a_directory_that_looks_like_a_bare_repository_is_not_used(folder: Folder) -> None:
@@ -155,8 +155,8 @@ def test_values_are_read_with_their_quotes_escapes_and_comments() -> None:
 
 
 def test_the_variables_come_after_those_that_are_there() -> None:
-    assert variables({}, {"GIT_CONFIG_COUNT": "2"}) == {}
-    env = variables({"a.b": "", "c.d": "x"}, {"GIT_CONFIG_COUNT": "2"})
+    assert override_variables({}, {"GIT_CONFIG_COUNT": "2"}) == {}
+    env = override_variables({"a.b": "", "c.d": "x"}, {"GIT_CONFIG_COUNT": "2"})
     assert env == {
         "GIT_CONFIG_COUNT": "4",
         "GIT_CONFIG_KEY_2": "a.b",
@@ -164,4 +164,4 @@ def test_the_variables_come_after_those_that_are_there() -> None:
         "GIT_CONFIG_KEY_3": "c.d",
         "GIT_CONFIG_VALUE_3": "x",
     }
-    assert variables({"a.b": ""}, {"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_COUNT"] == "1"
+    assert override_variables({"a.b": ""}, {"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_COUNT"] == "1"

@@ -11,6 +11,7 @@ from beam.base.errors import CorruptError, DiskError
 from beam.model.autoloaded import Finding
 from beam.trust import ledger
 from beam.trust import scan as folders
+from tests.support.trusted import trusted_folders
 
 ENV, SETTINGS = Finding(name=".env", digest="aa", text="A=1\nB=2\n"), Finding(name=".cli/settings.json", digest="bb")
 
@@ -40,7 +41,7 @@ def test_a_folder_is_trusted_until_it_is_not(folder: Path, environ: dict[str, st
     ledger.trust(folder, [], environ)
     ledger.trust(folder, [], environ)
     assert is_trusted(folder, environ)
-    assert ledger.trusted(environ) == [folder]
+    assert trusted_folders(environ) == [folder]
     assert ledger.untrust(folder, environ)
     assert not ledger.untrust(folder, environ)
     assert not is_trusted(folder, environ)
@@ -75,13 +76,13 @@ def test_what_nobody_can_look_through_is_never_trusted(folder: Path, environ: di
 def test_a_decision_renews_the_trust_in_what_it_changed(folder: Path, environ: dict[str, str]) -> None:
     ledger.trust(folder, [ENV, SETTINGS], environ)
     changed = Finding(name=".cli/settings.json", digest="cc")
-    ledger.renew(folder, changed, "ask-1", environ)
+    ledger.renew_finding(folder, changed, "ask-1", environ)
     assert is_trusted(folder, environ, ENV, changed)
     assert json.loads(store(environ).read_text())["folders"][0]["held"][".cli/settings.json"]["by"] == "ask-1"
 
 
 def test_a_decision_renews_nothing_where_nothing_was_trusted(folder: Path, environ: dict[str, str]) -> None:
-    ledger.renew(folder, SETTINGS, "ask-1", environ)
+    ledger.renew_finding(folder, SETTINGS, "ask-1", environ)
     assert not is_trusted(folder, environ, SETTINGS)
 
 
@@ -131,7 +132,7 @@ def test_a_link_to_a_trusted_folder_is_that_folder(folder: Path, environ: dict[s
 def test_another_folder_in_its_place_is_not_trusted(folder: Path, environ: dict[str, str]) -> None:
     ledger.trust(folder, [ENV], environ)
     folder.rename(folder.parent / "moved")
-    assert ledger.trusted(environ) == []
+    assert trusted_folders(environ) == []
     folder.mkdir()
     assert ledger.standing_of(folder, [ENV], environ).another
     assert not is_trusted(folder.parent / "moved", environ, ENV)
@@ -184,8 +185,6 @@ def test_a_store_that_others_may_write_is_refused(folder: Path, environ: dict[st
 def test_a_file_is_vouched_for_while_it_is_unchanged(folder: Path, environ: dict[str, str]) -> None:
     path = folder / "agent.json"
     assert not ledger.is_remembered(path, "aa", environ)
-    ledger.remember(path, "aa", environ)
+    ledger.remember_file(path, "aa", environ)
     assert ledger.is_remembered(path, "aa", environ)
     assert not ledger.is_remembered(path, "bb", environ)
-    ledger.forget(path, environ)
-    assert not ledger.is_remembered(path, "aa", environ)

@@ -14,7 +14,7 @@ import pytest
 from beam.model.autoloaded import AutoloadedFile, Finding
 from beam.model.message import Access
 from beam.trust import scan
-from beam.trust.scan import birth_ns, find_obeyed, look_at
+from beam.trust.scan import birth_ns, find_obeyed, scan_files
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def found(
 
 
 def digest(base: Path, path: str) -> str:
-    (seen,) = look_at(base, path)
+    (seen,) = scan_files(base, path)
     return seen.digest
 
 
@@ -126,7 +126,7 @@ def test_a_directory_that_is_a_link_counts_by_what_is_in_the_other(base: Path) -
     (base / "real").mkdir()
     (base / "real/settings.json").write_text("{}")
     (base / ".dir").symlink_to("real")
-    (seen,) = look_at(base, ".dir")
+    (seen,) = scan_files(base, ".dir")
     named = digest(base, ".dir/settings.json")
     (base / ".dir").unlink()
     (base / "real").rename(base / ".dir")
@@ -142,7 +142,7 @@ def test_a_link_to_itself_is_something(base: Path) -> None:
 def test_directories_that_are_links_to_those_around_them_end(base: Path) -> None:
     (base / ".dir").mkdir()
     (base / ".dir/again").symlink_to(".")
-    (seen,) = look_at(base, ".dir")
+    (seen,) = scan_files(base, ".dir")
     assert seen.digest == ""
 
 

@@ -14,11 +14,11 @@ def test_a_value_without_a_field_is_as_if_it_said_this(kind: type[msgspec.Struct
 
 
 _GIVEN = {
-    "_GitPlace": {"unreadable": ()},
+    "_GitDirectories": {"unreadable": ()},
     "AdapterFacts": {"adapters": (), "runs_text": False},
-    "Git": {"found": (), "off": {}},
-    "Folder": {"birth_ns": None, "held": None},
-    "Kept": {"lines": "", "by": ""},
+    "GitFindings": {"found": (), "off": {}},
+    "TrustedFolder": {"birth_ns": None, "held": None},
+    "TrustedFinding": {"lines": "", "by": ""},
     "Standing": {"once": False, "another": False, "unseen": False, "changes": (), "by_variable": False},
     "_Store": {"v": 2, "folders": (), "files": {}},
     "ScannedFile": {"content": None},

@@ -11,9 +11,10 @@ import pytest
 from beam.base.errors import BeamError
 from beam.model.autoloaded import Finding
 from beam.trust import ledger, scan
-from beam.trust.declarations import AdapterFacts, files_named, findings_of_agent, of_scenario
-from beam.trust.scan import digest_of, look_at, named, shown
+from beam.trust.declarations import AdapterFacts, findings_of_agent, findings_of_code_files, findings_of_scenario_agent
+from beam.trust.scan import digest_of, relative_name, scan_files, shorten
 from tests.config.test_resolve import ADAPTERS, Folder
+from tests.support.trusted import trusted_folders
 
 
 def opened() -> list[str]:
@@ -62,7 +63,7 @@ def test_each_thing_that_needs_trust_is_found_whole(folder: Folder, name: str) -
     assert len({each.digest for each in found}) == len({each.name for each in found})
     vouched = AdapterFacts(adapters=ADAPTERS, runs_text=False)
     assert findings_of_agent(config, config.resolve("x"), vouched, vouched=("beam.yaml",)) == []
-    assert of_scenario(config.resolve("x"), vouched) == []
+    assert findings_of_scenario_agent(config.resolve("x"), vouched) == []
 
 
 def test_what_a_folder_says_beside_its_agents_needs_trust_too(folder: Folder) -> None:
@@ -96,7 +97,7 @@ def test_a_link_that_leads_an_agent_out_of_the_folder_needs_trust(folder: Folder
 
 def test_only_files_of_the_folder_that_are_code_are_named(folder: Folder) -> None:
     words = ("run.sh", "data.txt", "none", "", "..", "program", "src", "x" * 5000, "a\0b")
-    found = list(files_named(words, folder.root.project, "who"))
+    found = list(findings_of_code_files(words, folder.root.project, "who"))
     assert [row(each) for each in found] == [
         ("run.sh", False, True, ("who",), "# run.sh\n"),
         ("program", False, True, ("who",), "# program\n"),
@@ -114,7 +115,7 @@ def test_a_digest_is_of_the_content_and_of_the_links_that_led_there(tmp_path: Pa
     (tmp_path / "broken").symlink_to("nowhere")
     os.mkfifo(tmp_path / "pipe")
     found = [
-        look_at(tmp_path, name) for name in ("a/b/c", "a", "link/b/c", "link", "broken", "pipe", "none", "a/b/c/d")
+        scan_files(tmp_path, name) for name in ("a/b/c", "a", "link/b/c", "link", "broken", "pipe", "none", "a/b/c/d")
     ]
     rows = [[(str(each.path.relative_to(tmp_path)), each.digest[:8], each.content) for each in them] for them in found]
     assert rows == [
@@ -132,8 +133,8 @@ def test_a_digest_is_of_the_content_and_of_the_links_that_led_there(tmp_path: Pa
 
 def test_a_short_content_is_kept_and_a_longer_one_only_counted(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"12345")
-    assert [look_at(tmp_path, "x", short=size)[0].content for size in (4, 5, 6)] == [None, b"12345", b"12345"]
-    assert len({look_at(tmp_path, "x", short=size)[0].digest for size in (4, 6)}) == 1
+    assert [scan_files(tmp_path, "x", short=size)[0].content for size in (4, 5, 6)] == [None, b"12345", b"12345"]
+    assert len({scan_files(tmp_path, "x", short=size)[0].digest for size in (4, 6)}) == 1
 
 
 def test_a_folder_that_is_too_large_has_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +144,7 @@ def test_a_folder_that_is_too_large_has_no_digest(tmp_path: Path, monkeypatch: p
         (tmp_path / "d" / name).write_bytes(b"12345")
 
     def sizes() -> list[str]:
-        return ["whole" if each.digest else str(each.path.relative_to(tmp_path)) for each in look_at(tmp_path, "d")]
+        return ["whole" if each.digest else str(each.path.relative_to(tmp_path)) for each in scan_files(tmp_path, "d")]
 
     for bound, most in (("MOST_FILES", 4), ("MOST_BYTES", 15), ("DEEPEST", 1)):
         with monkeypatch.context() as change:
@@ -155,10 +156,10 @@ def test_a_folder_that_is_too_large_has_no_digest(tmp_path: Path, monkeypatch: p
 
 
 def test_what_is_shown_says_what_is_left_out() -> None:
-    most = scan._SHOWN
-    assert shown("x" * most) == "x" * most
-    assert shown("x" * (most + 2)) == "x" * most + "… and 2 more characters"
-    assert (digest_of("\udcff")[:8], named(Path(os.fsdecode(b"/a/\xff")), Path("/a"))) == ("a8100ae6", "\\xff")
+    most = scan._SHOWN_CHARS
+    assert shorten("x" * most) == "x" * most
+    assert shorten("x" * (most + 2)) == "x" * most + "… and 2 more characters"
+    assert (digest_of("\udcff")[:8], relative_name(Path(os.fsdecode(b"/a/\xff")), Path("/a"))) == ("a8100ae6", "\\xff")
     assert scan._links_prefix("a\0") == b"2 a\0"
 
 
@@ -194,8 +195,8 @@ def test_what_is_trusted_is_kept_with_the_digest_of_each_line(tmp_path: Path, en
     before = opened()
     work = tmp_path / "work"
     work.mkdir()
-    many = Finding(name="many", digest="cc", text="x\n" * (ledger._LINES + 1))
-    most = Finding(name="most", digest="dd", text="x\n" * ledger._LINES)
+    many = Finding(name="many", digest="cc", text="x\n" * (ledger._MOST_LINES + 1))
+    most = Finding(name="most", digest="dd", text="x\n" * ledger._MOST_LINES)
     ledger.trust(work, [ENV, many, most, Finding(name="none", digest="bb")], environ)
     (one,) = kept(environ)["folders"]  # type: ignore[misc, attr-defined]
     status = work.stat()
@@ -211,8 +212,8 @@ def test_what_is_trusted_is_kept_with_the_digest_of_each_line(tmp_path: Path, en
     }
     lines = " ".join(digest_of(line)[:12] for line in ("A=1", "B=2"))
     assert one["held"][".env"]["lines"] == lines
-    ledger.renew(work, Finding(name=".env", digest="ee"), "ask-1", environ)
-    ledger.renew(tmp_path, Finding(name=".env", digest="ff"), "ask-2", environ)
+    ledger.renew_finding(work, Finding(name=".env", digest="ee"), "ask-1", environ)
+    ledger.renew_finding(tmp_path, Finding(name=".env", digest="ff"), "ask-2", environ)
     (one,) = kept(environ)["folders"]  # type: ignore[misc, attr-defined]
     assert (one["held"][".env"]["digest"], one["held"][".env"]["by"]) == ("ee", "ask-1")
     assert oct(ledger.store_path(environ).stat().st_mode & 0o777) == "0o600"
@@ -234,13 +235,13 @@ def test_mistakes_about_trust_are_named(tmp_path: Path, environ: dict[str, str])
     path.parent.mkdir(parents=True)
     path.write_text("{half")
     path.chmod(0o600)
-    said.append(refused(lambda: ledger.trusted(environ)))
+    said.append(refused(lambda: trusted_folders(environ)))
     path.write_text("{}")
     path.chmod(0o620)
-    said.append(refused(lambda: ledger.trusted(environ)))
+    said.append(refused(lambda: trusted_folders(environ)))
     path.unlink()
     path.mkdir()
-    said.append(refused(lambda: ledger.trusted(environ)))
+    said.append(refused(lambda: trusted_folders(environ)))
     assert said == [
         ("there is no folder B/none", "trust a folder that exists", "B/none"),
         (
@@ -260,22 +261,19 @@ def test_mistakes_about_trust_are_named(tmp_path: Path, environ: dict[str, str])
 def test_a_file_that_beam_wrote_is_known_by_its_content(tmp_path: Path, environ: dict[str, str]) -> None:
     path = tmp_path / "agent.json"
     for digest in ("aa", "bb"):
-        ledger.remember(path, digest, environ)
+        ledger.remember_file(path, digest, environ)
         assert ledger.is_remembered(path, digest, environ)
     assert not ledger.is_remembered(path, "aa", environ)
-    ledger.remember(tmp_path / os.fsdecode(b"\xff"), "cc", environ)
+    ledger.remember_file(tmp_path / os.fsdecode(b"\xff"), "cc", environ)
     assert sorted(kept(environ)["files"]) == sorted([str(path), f"{tmp_path}/\\xff"])  # type: ignore[call-overload]
-    ledger.forget(path, environ)
-    ledger.forget(path, environ)
-    assert not ledger.is_remembered(path, "bb", environ)
 
 
 def test_lines_that_are_new_are_reported_where_lines_were_kept() -> None:
-    before = ledger._kept(ENV)
+    before = ledger._trusted_finding(ENV)
     change = ledger.Change(found=Finding(name=".env", digest="b", text="B=2\nC=3\nC=3\n"), before=before)
     assert ledger.new_lines(change) == (["C=3", "C=3"], 1)
     assert ledger.new_lines(ledger.Change(found=ENV, before=None)) == (["A=1", "B=2"], 0)
-    unknown = ledger._kept(Finding(name=".env", digest="a"))
+    unknown = ledger._trusted_finding(Finding(name=".env", digest="a"))
     assert ledger.new_lines(ledger.Change(found=ENV, before=unknown)) == ([], 0)
     assert ledger.new_lines(ledger.Change(found=Finding(name=".env", digest="a"), before=before)) == ([], 0)
 

@@ -12,7 +12,7 @@ from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Denial, Status, denial_text
-from beam.turns.asks import DEFAULT, Asks, Decision, Takes, judged
+from beam.turns.asks import DECIDED_BY_DEFAULT, AcceptedAnswers, Asks, Decision, with_denials
 from tests.support.context import FakeClock
 
 ALLOW = Decision(decision="allow", by="ann")
@@ -77,7 +77,7 @@ def test_a_decision_on_another_ask_changes_nothing() -> None:
 
 def test_a_denial_is_listed_with_who_denied_what() -> None:
     turn = Turn()
-    ask = turn.asks.ask("Bash", input=Raw(b'{"command":"ls"}'), call_id="c1", takes=Takes(message=True))
+    ask = turn.asks.ask("Bash", input=Raw(b'{"command":"ls"}'), call_id="c1", takes=AcceptedAnswers(message=True))
     turn.asks.decide(ask.id, DENY)
     assert turn.asks.denials == [Denial(tool="Bash", call_id="c1", input=Raw(b'{"command":"ls"}'), by="ann")]
     decided = turn.written[-1][0]
@@ -94,13 +94,13 @@ def test_a_denied_request_that_was_only_described_has_its_description_for_its_ar
 @pytest.mark.parametrize(
     ("takes", "decision"),
     [
-        (Takes(), Decision(decision="allow", by="ann", always=True)),
-        (Takes(), DENY),
-        (Takes(allow=False, always=True), ALLOW),
+        (AcceptedAnswers(), Decision(decision="allow", by="ann", always=True)),
+        (AcceptedAnswers(), DENY),
+        (AcceptedAnswers(allow=False, always=True), ALLOW),
     ],
 )
 def test_an_answer_that_the_agent_does_not_take_is_refused_and_the_ask_stays_open(
-    takes: Takes, decision: Decision
+    takes: AcceptedAnswers, decision: Decision
 ) -> None:
     turn = Turn()
     ask = turn.asks.ask("Bash", takes=takes)
@@ -119,7 +119,7 @@ def test_what_nobody_decides_in_time_is_denied_by_default() -> None:
     turn.clock.sleep(0.1)
     turn.asks.expire()
     assert ask.decision is not None and ask.decision.decision == "deny"
-    assert [denial.by for denial in turn.asks.denials] == [DEFAULT]
+    assert [denial.by for denial in turn.asks.denials] == [DECIDED_BY_DEFAULT]
     decided = turn.written[-1][0]
     assert isinstance(decided, events.PermissionDecided) and decided.why == "nobody decided within 1m00s"
 
@@ -143,11 +143,11 @@ def test_ids_of_asks_differ() -> None:
 @pytest.mark.parametrize(
     ("status", "by", "judged_as"),
     [
-        (Status.COMPLETED, DEFAULT, Status.DENIED),
-        (Status.CANCELLED, DEFAULT, Status.DENIED),
+        (Status.COMPLETED, DECIDED_BY_DEFAULT, Status.DENIED),
+        (Status.CANCELLED, DECIDED_BY_DEFAULT, Status.DENIED),
         (Status.COMPLETED, "ann", Status.COMPLETED),
         (Status.CANCELLED, "ann", Status.COMPLETED),
-        (Status.FAILED, DEFAULT, Status.FAILED),
+        (Status.FAILED, DECIDED_BY_DEFAULT, Status.FAILED),
         (Status.FAILED, "ann", Status.FAILED),
     ],
 )
@@ -155,7 +155,7 @@ def test_a_denial_by_default_is_the_outcome_and_one_by_a_person_an_ordinary_answ
     status: Status, by: str, judged_as: Status
 ) -> None:
     denials = [Denial(tool="Edit", by="ann"), Denial(tool="Bash", by=by)]
-    verdict = judged(Verdict(status=status, reason="why"), denials)
+    verdict = with_denials(Verdict(status=status, reason="why"), denials)
     assert (verdict.status, verdict.denials) == (judged_as, tuple(denials))
     if judged_as is Status.DENIED:
         assert verdict.reason == "Bash was denied: nobody decided"
@@ -163,4 +163,4 @@ def test_a_denial_by_default_is_the_outcome_and_one_by_a_person_an_ordinary_answ
 
 def test_a_turn_without_denials_is_left_alone() -> None:
     verdict = Verdict(status=Status.CANCELLED, reason="why")
-    assert judged(verdict, []) is verdict
+    assert with_denials(verdict, []) is verdict

@@ -10,7 +10,7 @@ import pytest
 from beam.agents.base import Turn
 from beam.base.errors import UnsupportedError
 from beam.turns import attached
-from beam.turns.attached import image_of, with_contents
+from beam.turns.attached import image_media_type, with_contents
 
 
 def turn(*paths: Path) -> Turn:
@@ -35,7 +35,7 @@ def test_a_file_is_what_its_first_bytes_say_and_not_its_name(tmp_path: Path) -> 
     ],
 )
 def test_the_image_formats_that_models_take_are_known(data: bytes, media: str) -> None:
-    assert image_of(data) == media
+    assert image_media_type(data) == media
 
 
 def test_what_an_agent_attached_is_not_read_through_a_link_on_its_way(tmp_path: Path) -> None:
@@ -55,9 +55,9 @@ def test_what_is_no_plain_file_or_too_large_is_refused(tmp_path: Path, monkeypat
         with pytest.raises(UnsupportedError, match="can't attach"):
             with_contents(turn(path), follow=True)
     (tmp_path / "big").write_bytes(bytes(100))
-    monkeypatch.setattr(attached, "ALL_BYTES", 150)
+    monkeypatch.setattr(attached, "MAX_TOTAL_BYTES", 150)
     with pytest.raises(UnsupportedError, match="larger than"):
         with_contents(turn(tmp_path / "big", tmp_path / "big"), follow=True)
-    monkeypatch.setattr(attached, "MOST_BYTES", 50)
+    monkeypatch.setattr(attached, "MAX_FILE_BYTES", 50)
     with pytest.raises(UnsupportedError, match="can't attach"):
         with_contents(turn(tmp_path / "big"), follow=True)

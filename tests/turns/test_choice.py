@@ -8,12 +8,19 @@ import pytest
 from msgspec import structs
 
 from beam.agents import registry
-from beam.broker.build_request import request_of
+from beam.broker.build_request import build_turn_request
 from beam.model.message import Options
 from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
 from beam.rules.ruleset import Ruleset, combine, rules_of
-from beam.turns.choice import ASKS, KEPT, NOT_KEPT, Chosen, chosen, why_not_kept
+from beam.turns.choice import (
+    REASON_ASKS,
+    REASON_KEPT,
+    REASON_NOT_KEPT,
+    ChosenFace,
+    choose_face,
+    why_protocol_not_chosen,
+)
 from beam.turns.request import TurnRequest
 from tests.support.context import Root
 
@@ -29,7 +36,7 @@ def ordered(
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = request_of(lease.log, claimed[1])
+    order = build_turn_request(lease.log, claimed[1])
     message = structs.replace(order.message, payload=structs.replace(order.message.payload, attach=attach))
     settings = AgentSettings(adapter=name)
     adapter = registry.adapter(name)
@@ -41,25 +48,25 @@ def ordered(
 @pytest.mark.parametrize("name", ["claude", "codex", "qwen", "opencode", "kilo", "vibe"])
 def test_a_process_that_may_stay_speaks_its_protocol_and_one_for_one_turn_does_not(root: Root, name: str) -> None:
     order = ordered(root, name)
-    assert chosen(order) == Chosen("dialogue", KEPT)
+    assert choose_face(order) == ChosenFace("dialogue", REASON_KEPT)
     alone = structs.replace(order, is_kept=False)
-    assert chosen(alone) == Chosen("exec", NOT_KEPT)
+    assert choose_face(alone) == ChosenFace("exec", REASON_NOT_KEPT)
 
 
 @pytest.mark.parametrize("name", ["gemini", "scripted"])
 def test_a_protocol_that_is_used_only_where_it_is_named_is_not_chosen(root: Root, name: str) -> None:
     order = ordered(root, name)
-    assert chosen(order) == Chosen("exec", "its protocol is used only where it is named")
+    assert choose_face(order) == ChosenFace("exec", "its protocol is used only where it is named")
 
 
 def test_access_ask_is_for_the_protocol_even_of_a_process_for_one_turn(root: Root) -> None:
     order = ordered(root, "claude", kept=False, access="ask")
-    assert chosen(order) == Chosen("dialogue", ASKS)
+    assert choose_face(order) == ChosenFace("dialogue", REASON_ASKS)
 
 
 def test_a_mode_that_was_named_is_the_mode(root: Root) -> None:
     order = ordered(root, "claude", via="exec")
-    assert chosen(order) == Chosen("exec", None)
+    assert choose_face(order) == ChosenFace("exec", None)
 
 
 @pytest.mark.parametrize(
@@ -78,13 +85,15 @@ def test_what_the_protocol_does_not_support_stays_headless_and_says_why(
     root: Root, name: str, wanted: dict[str, Any], why: str
 ) -> None:
     order = ordered(root, name, **wanted)
-    mode = chosen(order)
+    mode = choose_face(order)
     assert mode.face == "exec" and why in (mode.why or "")
 
 
 def test_a_rule_that_only_the_headless_mode_enforces_keeps_the_turn_there() -> None:
     rules = combine(rules_of(RuleLists(deny=("WebFetch(domain:a.example)",)), "beam.yaml"))
-    why = why_not_kept(registry.adapter("kimi"), Options(), AgentSettings(adapter="kimi"), "full", rules.rules)
+    why = why_protocol_not_chosen(
+        registry.adapter("kimi"), Options(), AgentSettings(adapter="kimi"), "full", rules.rules
+    )
     assert "WebFetch" in why
 
 
@@ -92,4 +101,4 @@ def test_a_rule_that_only_the_headless_mode_enforces_keeps_the_turn_there() -> N
 def test_an_earlier_point_of_a_session_that_the_protocol_can_not_go_back_to_is_for_the_headless_mode(
     root: Root, name: str, face: str
 ) -> None:
-    assert chosen(structs.replace(ordered(root, name), upto="m-1")).face == face
+    assert choose_face(structs.replace(ordered(root, name), upto="m-1")).face == face

@@ -9,8 +9,8 @@ import pytest
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.outcome import ModelUsage, Status, Total, Usage
-from beam.turns.claimed import Claims
-from beam.turns.pieces import Pieces
+from beam.turns.claimed import FigureFilter
+from beam.turns.pieces import PieceRecorder
 from tests.support.context import FakeClock
 from tests.support.turns import Recorded
 
@@ -18,7 +18,7 @@ from tests.support.turns import Recorded
 @pytest.mark.parametrize("cost_usd", [1e308, -1.0, math.inf, -math.inf, math.nan, 1e6 + 1])
 def test_a_cost_that_no_turn_has_is_unknown_and_told(cost_usd: float) -> None:
     journal = Recorded()
-    body = Claims(journal)(events.UsageSeen(usage=Usage(input_tokens=3), cost_usd=cost_usd))
+    body = FigureFilter(journal)(events.UsageSeen(usage=Usage(input_tokens=3), cost_usd=cost_usd))
     assert body == events.UsageSeen(usage=Usage(input_tokens=3))
     assert [notice.code for notice in journal.of(events.Notice)] == ["figures"]
 
@@ -26,7 +26,7 @@ def test_a_cost_that_no_turn_has_is_unknown_and_told(cost_usd: float) -> None:
 @pytest.mark.parametrize("tokens", [-1, 10**12 + 1, 10**300])
 def test_tokens_that_no_turn_has_are_unknown_in_each_figure_and_told_once(tokens: int) -> None:
     journal = Recorded()
-    record = Pieces(journal, FakeClock(), [Claims(journal)])
+    record = PieceRecorder(journal, FakeClock(), [FigureFilter(journal)])
     usage = Usage(input_tokens=tokens, output_tokens=5)
     share = ModelUsage(model="m", usage=usage, cost_usd=math.inf)
     record(events.UsageSeen(usage=usage, total=Total(cached_tokens=tokens, models=(share,), cost_usd=0.5)))
@@ -45,5 +45,5 @@ def test_tokens_that_no_turn_has_are_unknown_in_each_figure_and_told_once(tokens
 def test_figures_within_their_range_are_taken_as_they_are() -> None:
     journal = Recorded()
     seen = events.UsageSeen(usage=Usage(input_tokens=0, output_tokens=10**12), cost_usd=1e6)
-    assert Pieces(journal, FakeClock(), [Claims(journal)])(seen) is seen
+    assert PieceRecorder(journal, FakeClock(), [FigureFilter(journal)])(seen) is seen
     assert journal.events == [seen]

@@ -14,12 +14,12 @@ from msgspec import structs
 from beam.agents.base import BrokenVersion, Capabilities, Card
 from beam.base.clock import SystemClock, rfc3339
 from beam.broker import closing
-from beam.broker.build_request import request_of
+from beam.broker.build_request import build_turn_request
 from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Class, Status
-from beam.turns.choice import KEPT
-from beam.turns.cli_version import last_seen, packaged, version_output
+from beam.turns.choice import REASON_KEPT
+from beam.turns.cli_version import last_seen_version, npm_package_version, version_output
 from beam.turns.run import run
 from tests.support.context import FakeClock, Root
 from tests.support.lines import Lines
@@ -52,7 +52,7 @@ class Updated:
 
     @property
     def file(self) -> Path:
-        return self.root.place("worker").cli
+        return self.root.place("worker").cli_version_file
 
     @property
     def times_asked(self) -> int:
@@ -80,14 +80,16 @@ class Updated:
         (entry,) = lease.waiting.scan()
         claimed = lease.waiting.claim(entry)
         assert claimed is not None
-        order = structs.replace(request_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=True)
+        order = structs.replace(
+            build_turn_request(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=True
+        )
 
         def record(body: events.Event, *, sync: bool = False) -> events.Event:
             return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
 
         try:
             finished = asyncio.run(run(order, services(record), handle(record)))
-            closing.close(lease.log, entry, order.message, finished)
+            closing.close_message(lease.log, entry, order.message, finished)
             return finished
         finally:
             lease.close()
@@ -148,7 +150,7 @@ def test_an_untested_version_whose_handshake_fails_is_run_headless_for_a_day(upd
     assert [code for code, _ in updated.notices()] == ["headless"]
     now = SystemClock().now_ns()
     for hours, is_unfit in ((0, True), (23, True), (25, False)):
-        seen = last_seen(updated.file, ONE, FakeClock(now + hours * 3600 * 10**9))
+        seen = last_seen_version(updated.file, ONE, FakeClock(now + hours * 3600 * 10**9))
         assert seen is not None and bool(seen.unfit) == is_unfit, hours
     updated.install("1.9.1")
     assert updated.turn().via == "dialogue"
@@ -190,7 +192,7 @@ def test_a_mode_that_was_named_asks_for_no_version(updated: Updated) -> None:
 def test_a_damaged_file_is_a_cli_that_was_never_looked_at(updated: Updated) -> None:
     for damage in (b"", b"[" * 10_000, b'{"v":1,"stamp":7}', b"\xff"):
         updated.file.write_bytes(damage)
-        assert updated.turn().why == KEPT
+        assert updated.turn().why == REASON_KEPT
 
 
 @pytest.mark.slow
@@ -216,16 +218,16 @@ def test_another_package_around_a_cli_says_nothing_of_it(tmp_path: Path, text: s
     program = tmp_path / "bin" / "cli"
     program.touch()
     (tmp_path / "package.json").write_text(text)
-    assert packaged(str(program)) == ""
+    assert npm_package_version(str(program)) == ""
     (tmp_path / "package.json").write_text('{"version": "1.2.3-beta.1", "bin": "./bin/cli"}')
-    assert packaged(str(program)) == "1.2.3"
+    assert npm_package_version(str(program)) == "1.2.3"
 
 
 @pytest.mark.acceptance
 def test_a_program_that_never_says_its_version_is_ended_with_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam.turns.cli_version._WITHIN_S", 0.5)
+    monkeypatch.setattr("beam.turns.cli_version._TIMEOUT_S", 0.5)
     left = tmp_path / "left"
     argv = ("/bin/sh", "-c", f"sleep 60 & echo $! > {left}; wait")
     assert asyncio.run(version_output(argv, os.environ, "0" * 32)) == ""
@@ -242,5 +244,5 @@ def test_a_time_that_nobody_can_read_does_not_count(updated: Updated) -> None:
     clock = FakeClock()
     for failed_at, is_unfit in (("soon", False), (rfc3339(clock.now), True)):
         updated.file.write_text(f'{{"v":1,"stamp":"x","version":"9.9","failed":"x","failed_at":"{failed_at}"}}')
-        seen = last_seen(updated.file, ONE, clock)
+        seen = last_seen_version(updated.file, ONE, clock)
         assert seen is not None and bool(seen.unfit) == is_unfit

@@ -19,7 +19,15 @@ from beam.model.message import Access
 from beam.process import landlock
 from beam.process.confinement import Confinement
 from beam.process.links import LinkSearch
-from beam.turns.confine import CODE, Confined, Own, confined, held_by, notice, only_looked
+from beam.turns.confine import (
+    NOTICE_CODE,
+    OwnDirectories,
+    TurnConfinement,
+    confinement_means,
+    confinement_notice,
+    link_search_report,
+    turn_confinement,
+)
 
 KEPT = (".cache", ".local/share", ".local/state")  # where OpenCode and Kilo have a folder that they write
 CONFINED = (
@@ -60,10 +68,10 @@ class World:
         cwd: Path | None = None,
         version: int | None = 7,
         face: Face = "exec",
-    ) -> Confined:
+    ) -> TurnConfinement:
         turn = self.turn(access, cwd)
-        own = Own.of(root or self.root, self.environ)
-        return asyncio.run(confined(registry.adapter(agent).card, face, turn, own, version=version))
+        own = OwnDirectories.of(root or self.root, self.environ)
+        return asyncio.run(turn_confinement(registry.adapter(agent).card, face, turn, own, version=version))
 
     def turn(self, access: Access = "edit", cwd: Path | None = None, session_id: str | None = None) -> Turn:
         return Turn(
@@ -88,12 +96,12 @@ def context(tmp_path: Path) -> World:
 @pytest.mark.parametrize("name", [name for name in registry.ADAPTERS if registry.adapter(name).card.faces])
 def test_every_agent_with_an_access_below_full_is_held_by_a_sandbox_of_its_own_or_by_landlock(name: str) -> None:
     expected = "own sandbox" if name in ("codex", "codex-acp") else "Landlock (ABI 7)" if name in CONFINED else ""
-    assert held_by(registry.adapter(name).card, 7) == expected
+    assert confinement_means(registry.adapter(name).card, 7) == expected
 
 
 def test_without_landlock_a_cli_without_a_sandbox_is_only_looked_after() -> None:
-    assert held_by(registry.adapter("opencode").card, 0) == "looked for links only"
-    assert held_by(registry.adapter("codex").card, 0) == "own sandbox"
+    assert confinement_means(registry.adapter("opencode").card, 0) == "looked for links only"
+    assert confinement_means(registry.adapter("codex").card, 0) == "own sandbox"
 
 
 @pytest.mark.parametrize("access", ["read", "ask", "edit"])
@@ -170,7 +178,7 @@ def test_what_a_link_in_the_configuration_leads_to_is_protected_too(context: Wor
     found = context.held()
     assert found.confinement is not None
     assert str(link) in found.confinement.protected
-    assert str(dotfiles) in found.confinement.closed()
+    assert str(dotfiles) in found.confinement.closed_folders()
 
 
 def test_state_that_variables_moved_leaves_the_usual_one_protected_too(context: World) -> None:
@@ -221,31 +229,33 @@ def test_without_landlock_it_says_that_only_the_cli_itself_keeps_its_limits(cont
 
 
 def test_without_landlock_it_says_where_it_did_not_look() -> None:
-    said = only_looked(registry.adapter("kilo").card, LinkSearch(entries=5, skipped=("/p/a", "/p/b", "/p/c", "/p/d")))
+    said = link_search_report(
+        registry.adapter("kilo").card, LinkSearch(entries=5, skipped=("/p/a", "/p/b", "/p/c", "/p/d"))
+    )
     assert said.endswith("after 5 entries it did not look into /p/a, /p/b, /p/c and 1 more")
 
 
 def test_it_is_reported_once_a_session(context: World) -> None:
     found = context.held(version=0)
-    said = notice(found, context.turn())
+    said = confinement_notice(found, context.turn())
     assert said is not None
-    assert (said.code, said.text) == (CODE, found.notice)
-    assert notice(found, context.turn(session_id="s")) is None
-    assert notice(context.held(), context.turn()) is None
+    assert (said.code, said.text) == (NOTICE_CODE, found.notice)
+    assert confinement_notice(found, context.turn(session_id="s")) is None
+    assert confinement_notice(context.held(), context.turn()) is None
 
 
 # -- what the CLI needs ------------------------------------------------------------------------------------------------
 
 
 def test_what_a_cli_would_make_in_a_home_that_is_new_is_made_for_it(context: World) -> None:
-    context.held().ready(context.environ)
+    context.held().prepare(context.environ)
     made = (".cache/opencode", ".config/opencode", ".local/share/opencode", ".local/state/opencode")
     assert all((context.home / name).is_dir() for name in made)
 
 
 def test_a_variable_says_where_a_cli_makes_its_folders(context: World) -> None:
     (context.home / "data").mkdir()
-    context.held().ready({**context.environ, "XDG_DATA_HOME": str(context.home / ".d"), "XDG_CACHE_HOME": "relative"})
+    context.held().prepare({**context.environ, "XDG_DATA_HOME": str(context.home / ".d"), "XDG_CACHE_HOME": "relative"})
     assert (context.home / ".d/opencode").is_dir()
     assert (context.home / ".cache/opencode").is_dir()
     assert not (context.home / ".local/share").exists()
@@ -254,37 +264,37 @@ def test_a_variable_says_where_a_cli_makes_its_folders(context: World) -> None:
 def test_what_a_cli_can_make_itself_is_not_made_for_it(context: World) -> None:
     elsewhere = context.base / "elsewhere"
     elsewhere.mkdir()
-    context.held(agent="copilot").ready({**context.environ, "HOME": str(elsewhere)})
+    context.held(agent="copilot").prepare({**context.environ, "HOME": str(elsewhere)})
     assert list(elsewhere.iterdir()) == []
 
 
 def test_a_file_of_a_cli_is_made_where_there_is_none_and_never_changed(context: World) -> None:
     mine = context.home / ".claude.json"
-    context.held(agent="claude").ready(context.environ)
+    context.held(agent="claude").prepare(context.environ)
     assert mine.read_text() == "{}\n"
     mine.write_text("of a person")
-    context.held(agent="claude").ready(context.environ)
+    context.held(agent="claude").prepare(context.environ)
     assert mine.read_text() == "of a person"
     assert [path.name for path in context.home.iterdir() if path.is_file()] == [".claude.json"]
 
 
 def test_a_home_that_can_not_be_written_does_not_end_the_turn(context: World) -> None:
     (context.home / ".claude").symlink_to("/dev/null/x")
-    context.held(agent="claude").ready(context.environ)
+    context.held(agent="claude").prepare(context.environ)
 
 
 def test_where_the_temporary_folder_takes_nothing_new_the_turn_gets_one_of_its_own(context: World) -> None:
-    env = context.held(agent="gemini").ready({**context.environ, "TMPDIR": str(context.base)})
+    env = context.held(agent="gemini").prepare({**context.environ, "TMPDIR": str(context.base)})
     assert env["TMPDIR"] == str(context.scratch / "tmp")
     assert Path(env["TMPDIR"]).is_dir()
     (context.base / "tmp").mkdir()
     given = {**context.environ, "TMPDIR": str(context.base / "tmp")}
-    assert context.held(agent="gemini").ready(given) == given
+    assert context.held(agent="gemini").prepare(given) == given
 
 
 def test_an_environment_is_left_alone_where_nothing_is_confined(context: World) -> None:
     given = {**context.environ, "TMPDIR": str(context.base)}
-    assert context.held(access="full").ready(given) == given
+    assert context.held(access="full").prepare(given) == given
     assert list(context.home.iterdir()) == [context.home / ".local"]
 
 
@@ -296,8 +306,8 @@ def test_a_cli_that_a_link_leads_out_writes_in_its_folder_and_where_it_keeps_its
     context: World, agent: str
 ) -> None:
     held = context.held(agent=agent)
-    env = held.ready({**context.environ, "TMPDIR": str(context.base / "tmp")})
-    confinement = held.within(env)
+    env = held.prepare({**context.environ, "TMPDIR": str(context.base / "tmp")})
+    confinement = held.confinement_for(env)
     assert confinement is not None
     assert confinement.protected == ("/",)
     allowed = {Path(path) for path in confinement.allowed}
@@ -313,7 +323,7 @@ def test_a_place_of_such_a_cli_in_which_beams_own_files_lie_stays_closed(context
     (context.base / "state").mkdir()
     (context.base / "state/opencode").symlink_to(context.state.parent)
     (context.home / ".cache/opencode").mkdir(parents=True)
-    confinement = held.within(held.ready(env))
+    confinement = held.confinement_for(held.prepare(env))
     assert confinement is not None
     assert str(context.home / ".cache/opencode") in confinement.allowed
     assert str(context.state.parent) not in confinement.allowed
@@ -332,7 +342,7 @@ def test_state_in_shared_memory_is_closed_to_such_a_cli_and_its_devices_are_not(
     agent: str, in_shared_memory: World
 ) -> None:
     held = in_shared_memory.held(agent=agent)
-    confinement = held.within(held.ready(in_shared_memory.environ))
+    confinement = held.confinement_for(held.prepare(in_shared_memory.environ))
     assert confinement is not None
     assert not {"/dev", "/dev/shm"} & set(confinement.allowed)
     assert "/dev/null" in confinement.allowed
@@ -362,4 +372,4 @@ def confined_says(confinement: Confinement, script: str) -> str:
 
 def test_for_other_clis_only_beams_files_are_closed(context: World) -> None:
     held = context.held(agent="gemini")
-    assert held.within(context.environ) == held.confinement
+    assert held.confinement_for(context.environ) == held.confinement

@@ -41,8 +41,8 @@ def test_speakers_are_kept_apart() -> None:
 def test_what_is_ready_is_shown_before_any_other_event_and_all_of_it_before_the_whole_text() -> None:
     deltas = Deltas(20)
     deltas.add(TextDelta(text="look: sk-ant-"))
-    assert "sk-ant-" not in shown(deltas.before(ToolCalled(call_id="1", name="t"), 0.0))
-    assert shown(deltas.before(Text(text="look: sk-ant-"), 0.0)).endswith("sk-ant-")
+    assert "sk-ant-" not in shown(deltas.take_before(ToolCalled(call_id="1", name="t"), 0.0))
+    assert shown(deltas.take_before(Text(text="look: sk-ant-"), 0.0)).endswith("sk-ant-")
     assert deltas.end(0.0) == []
 
 

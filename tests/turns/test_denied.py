@@ -8,7 +8,7 @@ from msgspec import Raw
 from beam.agents.base import Capabilities, Verdict
 from beam.model.message import Access
 from beam.model.outcome import Denial, Status, denial_text
-from beam.turns.denied import denials_to_report, explain, name_rules
+from beam.turns.denied import denials_to_report, mark_rule_denials, with_denial_reason
 
 WRITE = Denial(tool="Write", input=Raw(b'{"content":"x","file_path":"/p/made"}'))
 BASH = Denial(tool="Bash", input=Raw(b'{"command":"touch  made\\n"}'))
@@ -20,7 +20,7 @@ def verdict(*denials: Denial, status: Status = Status.DENIED) -> Verdict:
 
 
 def test_a_denial_names_the_tools_their_arguments_and_what_would_allow_more() -> None:
-    assert explain(verdict(WRITE, BASH), Capabilities(access=ALL), "read").reason == (
+    assert with_denial_reason(verdict(WRITE, BASH), Capabilities(access=ALL), "read").reason == (
         "not permitted: Write (/p/made), Bash (touch made); the answer may be incomplete; "
         "it ran with access `read`: --access edit or full allows more"
     )
@@ -50,23 +50,23 @@ def test_a_denial_names_the_tools_their_arguments_and_what_would_allow_more() ->
 def test_the_hint_is_true_for_the_access_that_was_used(
     access: Access | None, can: tuple[Access, ...], hint: str
 ) -> None:
-    reason = explain(verdict(BASH), Capabilities(access=can), access).reason or ""
+    reason = with_denial_reason(verdict(BASH), Capabilities(access=can), access).reason or ""
     assert reason.endswith("the answer may be incomplete" + hint)
 
 
 def test_an_ask_that_nobody_answered_was_not_decided() -> None:
-    reason = explain(verdict(BASH), Capabilities(access=("read", "ask")), "ask").reason or ""
+    reason = with_denial_reason(verdict(BASH), Capabilities(access=("read", "ask")), "ask").reason or ""
     assert reason.startswith("nobody decided on Bash (touch made)")
 
 
 def test_what_a_person_denied_is_no_reason_of_a_denied_turn() -> None:
     by_ann = Denial(tool="Bash", by="ann")
-    assert explain(verdict(by_ann), Capabilities(access=ALL), "read").reason == "why"
-    assert "Bash" not in (explain(verdict(by_ann, WRITE), Capabilities(access=ALL), "read").reason or "")
+    assert with_denial_reason(verdict(by_ann), Capabilities(access=ALL), "read").reason == "why"
+    assert "Bash" not in (with_denial_reason(verdict(by_ann, WRITE), Capabilities(access=ALL), "read").reason or "")
 
 
 def test_a_turn_in_which_rules_denied_everything_completed() -> None:
-    named = name_rules(verdict(WRITE, BASH), lambda denial: True)
+    named = mark_rule_denials(verdict(WRITE, BASH), lambda denial: True)
     assert (named.status, named.reason, [denial.by for denial in named.denials]) == (
         Status.COMPLETED,
         None,
@@ -75,20 +75,20 @@ def test_a_turn_in_which_rules_denied_everything_completed() -> None:
 
 
 def test_what_no_rule_denies_stays_the_reason_of_a_denied_turn() -> None:
-    named = name_rules(verdict(WRITE, BASH), lambda denial: denial.tool == "Bash")
+    named = mark_rule_denials(verdict(WRITE, BASH), lambda denial: denial.tool == "Bash")
     assert (named.status, [denial.by for denial in named.denials]) == (Status.DENIED, ["default", "rule"])
-    assert "Bash" not in (explain(named, Capabilities(access=ALL), "read").reason or "")
+    assert "Bash" not in (with_denial_reason(named, Capabilities(access=ALL), "read").reason or "")
 
 
 def test_a_rule_takes_no_denial_from_a_person_and_changes_no_other_end() -> None:
     by_ann = verdict(Denial(tool="Bash", by="ann"))
-    assert name_rules(by_ann, lambda denial: True) == by_ann
-    stopped = name_rules(verdict(BASH, status=Status.TIMEOUT), lambda denial: True)
+    assert mark_rule_denials(by_ann, lambda denial: True) == by_ann
+    stopped = mark_rule_denials(verdict(BASH, status=Status.TIMEOUT), lambda denial: True)
     assert (stopped.status, stopped.reason, stopped.denials[0].by) == (Status.TIMEOUT, "why", "rule")
 
 
 def test_a_turn_that_ended_otherwise_keeps_its_reason() -> None:
-    assert explain(verdict(BASH, status=Status.TIMEOUT), Capabilities(access=ALL), "read").reason == "why"
+    assert with_denial_reason(verdict(BASH, status=Status.TIMEOUT), Capabilities(access=ALL), "read").reason == "why"
 
 
 def test_no_denial_is_null_where_the_cli_would_not_tell_of_one() -> None:

@@ -11,7 +11,7 @@ from beam.model import events
 from beam.model.events import Event
 from beam.model.limits import Limits
 from beam.model.outcome import Status
-from beam.process.spawn import Ended
+from beam.process.spawn import ProcessEnd
 from beam.turns.bookkeeping import Bookkeeping
 from beam.turns.engine import Engine
 from beam.turns.exec import ExecDriver
@@ -58,9 +58,9 @@ def test_an_answer_with_a_line_that_was_cut_is_truncated(said: Status, size: int
     engine = Engine(input, services(journal), handle(journal))
     engine.book = Bookkeeping(journal, engine.clock, 1)
     driver = ExecDriver(Launch(argv=("x",)), Says(Verdict(status=said, reply="x" * size)), input, engine)
-    assert driver.finish(Ended(code=0)).status is said
-    driver._long_line()
-    verdict = driver.finish(Ended(code=0))
+    assert driver.finish(ProcessEnd(code=0)).status is said
+    driver._on_long_line()
+    verdict = driver.finish(ProcessEnd(code=0))
     assert (verdict.status, verdict.reply) == (status, "x" * size)
     assert (verdict.reason is not None) == (status is Status.TRUNCATED)
 
@@ -71,8 +71,8 @@ def test_what_only_the_end_tells_is_recorded_before_the_verdict_is_given() -> No
     engine = Engine(input, services(journal), stopping)
     engine.book = Bookkeeping(journal, engine.clock, 1)
     driver = ExecDriver(Launch(argv=("x",)), AtTheEnd(), input, engine)
-    stopping.stop.ask("timeout")
-    verdict = driver.finish(Ended(code=3, stderr_tail="oh"))
+    stopping.stop.request("timeout")
+    verdict = driver.finish(ProcessEnd(code=3, stderr_tail="oh"))
     assert (verdict.status, verdict.reply) == (Status.COMPLETED, "yes")
     assert journal.kinds() == ["Notice", "Text"]
     assert journal.of(events.Notice)[0].text == "3 oh timeout"

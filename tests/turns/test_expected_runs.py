@@ -19,15 +19,15 @@ from msgspec import structs
 from beam.agents import registry
 from beam.agents.base import Capabilities, Card
 from beam.base.errors import NotFoundError
-from beam.broker.build_request import request_of
+from beam.broker.build_request import build_turn_request
 from beam.model import events
 from beam.model.events import Event
 from beam.model.message import Options
 from beam.model.settings import AgentSettings
 from beam.turns import run as run_module
 from beam.turns.installed import find_executable
-from beam.turns.login import asks_to_log_in, link_in
-from beam.turns.pieces import Pieces
+from beam.turns.login import asks_to_log_in, login_link_in
+from beam.turns.pieces import PieceRecorder
 from beam.turns.run import run
 from tests.support import expected, lines
 from tests.support.context import NOON_NS, FakeClock, Root
@@ -85,7 +85,9 @@ def test_a_message_runs_to_its_checked_in_outcome(
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = structs.replace(request_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=is_kept)
+    order = structs.replace(
+        build_turn_request(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=is_kept
+    )
     order = structs.replace(order, settings=structs.replace(order.settings, adapter="lines"))
     told: list[Any] = []
     monkeypatch.setattr(run_module, "crash_point", lambda point: told.append({"point": point}))
@@ -166,8 +168,12 @@ TEXTS = [
 
 
 def test_the_link_to_log_in_is_found_in_what_a_cli_says() -> None:
-    told = {text[:90]: [link_in([text]), asks_to_log_in(text)] for text in TEXTS}
-    told["several"] = [link_in(TEXTS[-3:]), link_in(["https://a.example/1", "https://a.example/2/login"]), link_in([])]
+    told = {text[:90]: [login_link_in([text]), asks_to_log_in(text)] for text in TEXTS}
+    told["several"] = [
+        login_link_in(TEXTS[-3:]),
+        login_link_in(["https://a.example/1", "https://a.example/2/login"]),
+        login_link_in([]),
+    ]
     expected.check(HERE / "texts" / "links.json", expected.document(told))
 
 
@@ -190,7 +196,7 @@ PIECES: dict[str, list[Any]] = {
 @pytest.mark.parametrize("name", PIECES)
 def test_a_secret_in_pieces_is_recorded_as_checked_in(name: str) -> None:
     journal, clock = Recorded(), FakeClock()
-    pieces = Pieces(journal, clock)
+    pieces = PieceRecorder(journal, clock)
     told: list[Any] = []
     for piece in PIECES[name]:
         if isinstance(piece, float):

@@ -278,10 +278,10 @@ def stops(after: float, reason: Any = "cancelled", *, twice: float = 0.0) -> Dur
 
     async def during(scene: Scene) -> None:
         await asyncio.sleep(after)
-        scene.handle.stop.ask(reason, by="ann")
+        scene.handle.stop.request(reason, by="ann")
         if twice:
             await asyncio.sleep(twice)
-            scene.handle.stop.ask(reason, by="bob")
+            scene.handle.stop.request(reason, by="bob")
 
     return during
 

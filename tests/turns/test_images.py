@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from beam.agents.images import image
+from beam.agents.images import image_event
 from beam.base import files
 from beam.model import events
 from beam.model.events import Event, ImageSeen
 from beam.model.outcome import Status
 from beam.turns import images
 from beam.turns.images import ImageFiles
-from beam.turns.pieces import Pieces
+from beam.turns.pieces import PieceRecorder
 from tests.support.context import FakeClock
 from tests.support.secrets import PLANTED
 
@@ -27,14 +27,14 @@ class Kept:
     def __init__(self, agent_dir: Path) -> None:
         self.agent_dir = agent_dir
         self.events: list[Event] = []
-        self.record = Pieces(self._record, FakeClock(), [ImageFiles(agent_dir / "images", agent_dir)])
+        self.record = PieceRecorder(self._record, FakeClock(), [ImageFiles(agent_dir / "images", agent_dir)])
 
     def _record(self, body: Event, *, sync: bool = False) -> Event:
         self.events.append(body)
         return body
 
     def see(self, data: bytes, media_type: str = "image/png") -> ImageSeen:
-        event = self.record(image(data=base64.b64encode(data).decode(), media_type=media_type))
+        event = self.record(image_event(data=base64.b64encode(data).decode(), media_type=media_type))
         assert isinstance(event, ImageSeen) and not event.path.startswith("data:")
         return event
 
@@ -90,8 +90,8 @@ def test_an_image_with_a_secret_written_in_it_is_not_kept(kept: Kept) -> None:
 
 
 def test_too_large_images_and_too_many_of_a_turn_are_not_kept(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "MOST_BYTES", 1000)
-    monkeypatch.setattr(images, "TURN_BYTES", 2000)
+    monkeypatch.setattr(images, "MAX_IMAGE_BYTES", 1000)
+    monkeypatch.setattr(images, "MAX_TURN_BYTES", 2000)
     assert kept.see(PNG + bytes(200)).path == ""
     assert kept.see(PNG).path and kept.see(PNG + b"1").path
     assert kept.see(PNG + b"2").unkept.startswith("the turn's images") and len(kept.names()) == 2

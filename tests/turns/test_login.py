@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam.model import events
-from beam.turns.login import CliTexts, asks_to_log_in, link_in
+from beam.turns.login import CliTexts, asks_to_log_in, login_link_in
 
 
 @pytest.mark.parametrize(
@@ -27,30 +27,30 @@ from beam.turns.login import CliTexts, asks_to_log_in, link_in
     ],
 )
 def test_the_link_is_the_one_that_is_for_logging_in(texts: tuple[str, ...], link: str | None) -> None:
-    assert link_in(texts) == link
+    assert login_link_in(texts) == link
 
 
 def test_no_control_character_is_part_of_a_link() -> None:
     hostile = "https://login.example/" + "".join(map(chr, range(0x250)))
-    found = link_in((hostile,))
+    found = login_link_in((hostile,))
     assert found is not None and found.isascii() and found.isprintable()
 
 
 def test_a_long_text_is_read_at_its_end() -> None:
-    assert link_in(("x" * 1_000_000 + " https://login.example/a",)) == "https://login.example/a"
+    assert login_link_in(("x" * 1_000_000 + " https://login.example/a",)) == "https://login.example/a"
 
 
 def test_what_the_model_and_tools_say_is_not_heard() -> None:
     assert not set(CliTexts.types).intersection((events.Text, events.TextDelta, events.Thinking, events.ToolReturned))
     heard = CliTexts()
-    heard.event(events.Notice(text="no link"))
+    heard.add_text(events.Notice(text="no link"))
     assert heard.texts == []
     for said in (
         events.Notice(text="https://a.example/1"),
         events.StatusChanged(state="authenticating", detail="https://a.example/2"),
         events.AgentExited(stderr_tail="https://a.example/3"),
     ):
-        heard.event(said)
+        heard.add_text(said)
     assert [text[-1] for text in heard.texts] == ["1", "2", "3"]
 
 

@@ -20,14 +20,14 @@ from beam.agents import registry
 from beam.agents.base import Launch, Verdict
 from beam.agents.model_route import Route
 from beam.base.errors import BeamError
-from beam.broker.build_request import request_of
+from beam.broker.build_request import build_turn_request
 from beam.model.message import ModelCalls, Options
 from beam.model.outcome import Class, ModelUsage, Status, Usage
 from beam.process import tree
 from beam.proxy.options import ProxyCounts
 from beam.proxy.served import ServedRequest
 from beam.turns import model_proxy, shield
-from beam.turns.model_proxy import Proxied, Rerouted
+from beam.turns.model_proxy import ProxiedTurn, ReroutedFace
 from beam.turns.request import TurnRequest
 from beam.turns.stop import Stop
 from tests.support import expected
@@ -55,7 +55,7 @@ def order_for(root: Root, **options: Any) -> TurnRequest:
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = request_of(lease.log, claimed[1])
+    order = build_turn_request(lease.log, claimed[1])
     return structs.replace(order, adapter=registry.adapter("claude"), adapter_name="claude", environ=dict(ENVIRON))
 
 
@@ -64,7 +64,7 @@ class Process:
 
     def __init__(self, options: Any, environ: Any, *, served: Any, key_fd: int | None, secret: str | None) -> None:
         self.pid, self.url = 77, "http://127.0.0.1:5"
-        self.given = {"options": options, "key_fd": key_fd, "secret": secret, "spared": 77 in tree.spared}
+        self.given = {"options": options, "key_fd": key_fd, "secret": secret, "spared": 77 in tree.spared_pids}
         self.served = served
         self.stopped = 0
         MADE.append(self)
@@ -81,7 +81,7 @@ MADE: list[Process] = []
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     MADE.clear()
     monkeypatch.setattr(model_proxy, "ProxyProcess", Process)
-    monkeypatch.setattr(shield, "readable", lambda wanted: [])
+    monkeypatch.setattr(shield, "readable_key_variables", lambda wanted: [])
     monkeypatch.setattr(shield, "new_token", lambda: "beam-dummy-1")
 
 
@@ -103,8 +103,8 @@ def test_a_proxy_is_asked_for_what_the_message_says_and_the_agent_is_led_to_it(n
     order = order_for(root, **CALLS[name])
 
     async def run() -> Any:
-        async with model_proxy.running(order, handle(Recorded())) as proxied:
-            assert 77 in tree.spared
+        async with model_proxy.running_proxy(order, handle(Recorded())) as proxied:
+            assert 77 in tree.spared_pids
             env, settings = proxied.order.environ, proxied.order.settings
             return {"environ": env, "env": settings.env, "keep": settings.keep, "route": expected.told(proxied.route)}
 
@@ -117,7 +117,7 @@ def test_a_proxy_is_asked_for_what_the_message_says_and_the_agent_is_led_to_it(n
         given = expected.told(made.given["options"]) | {"masks": None}
         told["asked"] = {**given, **{key: made.given[key] for key in ("key_fd", "secret", "spared")}}
         told["stopped"] = made.stopped
-    assert 77 not in tree.spared
+    assert 77 not in tree.spared_pids
     text = expected.document(told, depth=2).replace(str(root.base), "BASE").replace(str(order.scratch), "SCRATCH")
     expected.check(HERE / "proxy" / f"{name.replace(' ', '-')}.json", text)
 
@@ -128,7 +128,7 @@ def test_an_agents_own_message_and_an_adapter_without_a_route_have_no_proxy(root
     for one in (structs.replace(order, from_agent=True), structs.replace(order, adapter_name="command")):
 
         async def run(one: TurnRequest = one) -> None:
-            async with model_proxy.running(one, handle(Recorded())):
+            async with model_proxy.running_proxy(one, handle(Recorded())):
                 pytest.fail("it ran")
 
         with pytest.raises(BeamError) as refused:
@@ -153,7 +153,7 @@ def test_where_the_agent_is_led_it_finds_the_proxy_and_no_key(root: Root) -> Non
     for (word, environ), (mode, (token, calls)) in itertools.product(environs.items(), modes.items()):
         for key in ("KEY", ""):
             asked = structs.replace(order, environ={**ENVIRON, **environ})
-            found = model_proxy._routed(asked, structs.replace(ROUTE, key=key), token, calls)
+            found = model_proxy._route_request(asked, structs.replace(ROUTE, key=key), token, calls)
             told[f"{word}, {mode}, {key}"] = {"environ": found.environ, "env": found.settings.env}
             assert found.settings.keep == 0.0
     assert (order.scratch / "config").read_bytes() == b"x"
@@ -163,17 +163,17 @@ def test_where_the_agent_is_led_it_finds_the_proxy_and_no_key(root: Root) -> Non
 
 def test_a_launch_has_the_words_behind_the_programs_name(root: Root) -> None:
     face = SimpleNamespace(launch=lambda turn, host: Launch(argv=("cli", "-p", "hi"), prompt_in_argv=(2,)), other=7)
-    found = Rerouted(face, ROUTE)
+    found = ReroutedFace(face, ROUTE)
     made = found.launch(SimpleNamespace(scratch="/s"), None)
     assert (made.argv, made.prompt_in_argv) == (("cli", "--config", "/s/config", "-p", "hi"), (4,))
     assert found.other == 7
 
 
-def proxied(order: TurnRequest, calls: ModelCalls | None = None, **fields: Any) -> Proxied:
+def proxied(order: TurnRequest, calls: ModelCalls | None = None, **fields: Any) -> ProxiedTurn:
     if calls is not None:
         message = structs.replace(order.message, options=structs.replace(order.message.options, model_calls=calls))
         order = structs.replace(order, message=message)
-    return Proxied(order=order, route=ROUTE, process=None, **fields)  # type: ignore[arg-type]
+    return ProxiedTurn(order=order, route=ROUTE, process=None, **fields)  # type: ignore[arg-type]
 
 
 def test_what_the_proxy_serves_is_written_and_stops_the_turn_where_it_must(root: Root) -> None:
@@ -189,9 +189,9 @@ def test_what_the_proxy_serves_is_written_and_stops_the_turn_where_it_must(root:
     ]
     told: list[Any] = []
     for what in served:
-        model_proxy._hear(one, what, turn, ModelCalls())
+        model_proxy._on_served_request(one, what, turn, ModelCalls())
         told.append([stop.reason, one.over, one.missed, len(one.calls)])
-    model_proxy.write(one, services(journal))
+    model_proxy.record_model_calls(one, services(journal))
     assert one.calls == []
     expected.check(
         HERE / "proxy" / "served.jsonl",
@@ -223,25 +223,27 @@ def test_a_verdict_has_what_the_proxy_knows(root: Root) -> None:
             "over, without a price": {"counts": structs.replace(COUNTS, cost_usd=None), "over": "100 tokens"},
             "missed": {"counts": COUNTS, "missed": "call 3"},
         }.items():
-            told[f"{word}, {name}"] = expected.told(model_proxy.judged(verdict, proxied(order, **fields)))
+            told[f"{word}, {name}"] = expected.told(model_proxy.with_proxy_findings(verdict, proxied(order, **fields)))
     for least in (1, 2, 3):
         calls = ModelCalls(replay="c", exact_at_least=least)
-        told[f"at least {least}"] = expected.told(model_proxy.judged(DONE, proxied(order, calls, counts=COUNTS)))
+        told[f"at least {least}"] = expected.told(
+            model_proxy.with_proxy_findings(DONE, proxied(order, calls, counts=COUNTS))
+        )
     expected.check(HERE / "proxy" / "judged.json", expected.document(told))
 
 
 def test_a_place_is_named_where_it_says_more_than_the_root(root: Root) -> None:
     order = order_for(root)
     base, scratch = str(order.base), str(order.scratch)
-    assert model_proxy._places(order) == {"cwd": base, "home": "/home/me", "scratch": scratch, "tmp": "/tmp"}
+    assert model_proxy._folder_paths(order) == {"cwd": base, "home": "/home/me", "scratch": scratch, "tmp": "/tmp"}
     bare = structs.replace(
         order, environ={"HOME": "/", "TMPDIR": "/"}, settings=structs.replace(order.settings, cwd="a")
     )
-    assert model_proxy._places(bare) == {"cwd": f"{base}/a", "scratch": scratch, "tmp": "/tmp"}
+    assert model_proxy._folder_paths(bare) == {"cwd": f"{base}/a", "scratch": scratch, "tmp": "/tmp"}
 
 
 def test_the_files_of_home_that_an_adapter_wants_are_read_where_they_are(tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"x")
     (tmp_path / "folder").mkdir()
-    found = model_proxy._config({"HOME": str(tmp_path)}, ("there", "gone", "folder"))
+    found = model_proxy._read_config_files({"HOME": str(tmp_path)}, ("there", "gone", "folder"))
     assert found == {"there": b"x"}

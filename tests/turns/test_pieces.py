@@ -9,7 +9,7 @@ import pytest
 from beam.model import events
 from beam.model.events import Event
 from beam.secrets.redact import redact_event
-from beam.turns.pieces import Piece, Pieces
+from beam.turns.pieces import Piece, PieceRecorder
 from tests.support.context import FakeClock
 from tests.support.secrets import PLANTED
 
@@ -21,7 +21,7 @@ class Journal:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.clock = FakeClock()
-        self.pieces = Pieces(self.record, self.clock)
+        self.pieces = PieceRecorder(self.record, self.clock)
 
     def record(self, body: Event, *, sync: bool = False) -> Event:
         self.events.append(redact_event(body)[0])  # as a journal does

@@ -19,7 +19,7 @@ from beam.base.errors import (
     UnsupportedError,
     UntrustedError,
 )
-from beam.broker.build_request import request_of
+from beam.broker.build_request import build_turn_request
 from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.events import TurnFinished
@@ -28,10 +28,10 @@ from beam.model.outcome import Class, Denial, Evidence, Status, Usage
 from beam.process import tree
 from beam.rules.rule import parse
 from beam.rules.ruleset import Ruleset
-from beam.turns.outcome import finished_of, held_to_structured, refusal
+from beam.turns.outcome import outcome_from_verdict, refusal_verdict, require_structured_evidence
 from beam.turns.request import TurnRequest
 from beam.turns.run import run
-from beam.turns.stop import Reason, Stop
+from beam.turns.stop import Stop, StopReason
 from tests.support.context import Root
 from tests.support.turns import handle, services
 
@@ -42,7 +42,7 @@ def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[AgentL
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    return lease, request_of(lease.log, claimed[1])
+    return lease, build_turn_request(lease.log, claimed[1])
 
 
 def play(root: Root, lease: AgentLease, order: TurnRequest) -> TurnFinished:
@@ -128,7 +128,7 @@ def test_what_can_not_be_done_is_an_outcome_and_nothing_is_started(
     ],
 )
 def test_a_refusal_is_a_verdict_with_its_reason(error: BeamError, status: Status, class_: Class | None) -> None:
-    verdict = refusal(error)
+    verdict = refusal_verdict(error)
     assert (verdict.status, verdict.class_, verdict.reason) == (status, class_, "no")
 
 
@@ -143,15 +143,15 @@ def test_a_refusal_is_a_verdict_with_its_reason(error: BeamError, status: Status
     ],
 )
 def test_who_stopped_a_turn_decides_its_outcome_unless_it_completed(
-    root: Root, reason: Reason, status: Status, class_: Class | None
+    root: Root, reason: StopReason, status: Status, class_: Class | None
 ) -> None:
     _, order = ordered(root)
     stop = Stop()
-    stop.ask(reason, by="ann")
+    stop.request(reason, by="ann")
     failed = Verdict(status=Status.FAILED, class_=Class.CRASHED, reason="signal")
-    finished = finished_of(order, failed, stop, "exec", 1.23456)
+    finished = outcome_from_verdict(order, failed, stop, "exec", 1.23456)
     assert (finished.status, finished.class_, finished.duration_s) == (status, class_, 1.235)
-    completed = finished_of(order, Verdict(status=Status.COMPLETED), stop, "exec", 1.0)
+    completed = outcome_from_verdict(order, Verdict(status=Status.COMPLETED), stop, "exec", 1.0)
     assert (completed.status, completed.exit_code) == (Status.COMPLETED, 0)
 
 
@@ -170,7 +170,7 @@ def test_a_call_that_the_cli_denied_for_a_rule_of_the_turn_was_denied_by_that_ru
     order = msgspec.structs.replace(order, adapter=registry.adapter("claude"), rules=Ruleset((parse(rule, "deny"),)))
     call = Denial(tool="Bash", input=msgspec.Raw(msgspec.json.encode({"command": command})))
     verdict = Verdict(status=Status.DENIED, reason="why", denials=(call,))
-    finished = finished_of(order, verdict, Stop(), "exec", 1.0)
+    finished = outcome_from_verdict(order, verdict, Stop(), "exec", 1.0)
     assert (finished.status, [denial.by for denial in finished.denials or ()]) == (status, [by])
 
 
@@ -178,14 +178,14 @@ def test_a_rule_that_asks_denies_nothing_by_itself(root: Root) -> None:
     _, order = ordered(root)
     order = msgspec.structs.replace(order, adapter=registry.adapter("claude"), rules=Ruleset((parse("Bash", "ask"),)))
     call = Denial(tool="Bash", input=msgspec.Raw(b'{"command":"make"}'))
-    finished = finished_of(order, Verdict(status=Status.DENIED, denials=(call,)), Stop(), "exec", 1.0)
+    finished = outcome_from_verdict(order, Verdict(status=Status.DENIED, denials=(call,)), Stop(), "exec", 1.0)
     assert (finished.status, finished.denials) == (Status.DENIED, (call,))
 
 
 def test_a_denied_call_whose_input_is_no_json_is_left_alone(root: Root) -> None:
     _, order = ordered(root)
     order = msgspec.structs.replace(order, adapter=registry.adapter("claude"), rules=Ruleset((parse("Bash", "deny"),)))
-    finished = finished_of(
+    finished = outcome_from_verdict(
         order,
         Verdict(status=Status.DENIED, denials=(Denial(tool="Bash", input=msgspec.Raw(b"{")),)),
         Stop(),
@@ -198,10 +198,10 @@ def test_a_denied_call_whose_input_is_no_json_is_left_alone(root: Root) -> None:
 def test_a_session_is_new_resumed_or_what_the_adapter_says(root: Root) -> None:
     _, order = ordered(root)
     done = Verdict(status=Status.COMPLETED, session_id="s1")
-    assert finished_of(order, done, Stop(), "exec", 1.0).session == "new"
+    assert outcome_from_verdict(order, done, Stop(), "exec", 1.0).session == "new"
     lost = Verdict(status=Status.COMPLETED, session_id="s1", session="lost")
-    assert finished_of(order, lost, Stop(), "exec", 1.0).session == "lost"
-    assert finished_of(order, Verdict(status=Status.COMPLETED), Stop(), "exec", 1.0).session is None
+    assert outcome_from_verdict(order, lost, Stop(), "exec", 1.0).session == "lost"
+    assert outcome_from_verdict(order, Verdict(status=Status.COMPLETED), Stop(), "exec", 1.0).session is None
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_cli_that_names_no_model_and_used_one_took_the_one_that_was_asked_for(
 ) -> None:
     lease, order = ordered(root, options=Options(model="asked"))
     verdict = Verdict(status=Status.COMPLETED, model=said, usage=Usage(output_tokens=output))
-    assert finished_of(order, verdict, Stop(), "exec", 1.0).model == model
+    assert outcome_from_verdict(order, verdict, Stop(), "exec", 1.0).model == model
     lease.close()
 
 
@@ -220,13 +220,13 @@ def test_a_cli_that_names_no_model_and_used_one_took_the_one_that_was_asked_for(
 @pytest.mark.parametrize("status", list(Status))
 def test_the_agents_own_word_is_structured_evidence(evidence: Evidence, status: Status) -> None:
     verdict = Verdict(status=status, reply="yes", evidence=evidence)
-    assert held_to_structured(verdict) is verdict
+    assert require_structured_evidence(verdict) is verdict
 
 
 @pytest.mark.parametrize("evidence", ["title", "screen", "prompt", None])
 def test_what_only_a_screen_said_is_no_answer_where_structured_evidence_is_required(evidence: Evidence | None) -> None:
-    held = held_to_structured(Verdict(status=Status.COMPLETED, reply="yes", evidence=evidence))
+    held = require_structured_evidence(Verdict(status=Status.COMPLETED, reply="yes", evidence=evidence))
     assert (held.status, held.class_, held.reply) == (Status.FAILED, Class.UNSUPPORTED, None)
     assert (evidence or "nothing") in (held.reason or "") and held.evidence == evidence
     failed = Verdict(status=Status.FAILED, class_=Class.CRASHED, reason="why", evidence=evidence)
-    assert held_to_structured(failed) is failed
+    assert require_structured_evidence(failed) is failed

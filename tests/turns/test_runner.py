@@ -20,7 +20,7 @@ LAUNCH = Launch(argv=("claude", "-p", "it's $(x)"), prompt_in_argv=(2,), session
 
 
 def placed(*words: str, cwd: str = "/srv/p") -> Launch:
-    return runner.placed(LAUNCH, cast(Turn, SimpleNamespace(settings=AgentSettings(runner=words), cwd=cwd)))
+    return runner.with_runner(LAUNCH, cast(Turn, SimpleNamespace(settings=AgentSettings(runner=words), cwd=cwd)))
 
 
 def test_an_agent_without_a_runner_runs_as_it_is() -> None:

@@ -30,7 +30,7 @@ def take(tree: WorkTree) -> str:
 
 def changed(tree: WorkTree, before: str) -> list[tuple[str, int | None, int | None]]:
     async def compared() -> tuple[ChangedFile, ...]:
-        return (await tree.compare(before, await tree.take_without_index("worker"))).files
+        return (await tree.compare(before, await tree.take_with_copied_index("worker"))).files
 
     return [(file.path, file.added, file.removed) for file in asyncio.run(compared())]
 
@@ -179,7 +179,7 @@ def test_a_repository_without_a_commit_in_the_folder_hides_no_change(work_tree: 
 def test_an_agent_that_forges_gits_index_hides_no_change_of_a_turn_beside_others(
     work_tree: Path, tree: WorkTree
 ) -> None:
-    before = asyncio.run(tree.take_without_index("worker"))
+    before = asyncio.run(tree.take_with_copied_index("worker"))
     (work_tree / "README.md").write_text("Changed, and hidden.\n")
     os.utime(work_tree / "README.md", (1, 1))
     subprocess.run(["git", "add", "README.md"], cwd=work_tree, check=True)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 
-from beam.turns.signals import STOPPING, stopping
+from beam.turns.signals import STOP_SIGNALS, stop_on_signals
 from beam.turns.stop import Stop
 
 
@@ -14,10 +14,10 @@ def test_the_first_reason_counts_and_a_second_person_makes_it_hard() -> None:
     async def ask() -> Stop:
         stop = Stop()
         assert (stop.reason, stop.hard) == (None, False)
-        stop.ask("timeout")
-        stop.ask("idle")
+        stop.request("timeout")
+        stop.request("idle")
         assert (stop.reason, stop.hard) == ("timeout", False)
-        stop.ask("interrupted", by="ann")
+        stop.request("interrupted", by="ann")
         return stop
 
     stop = asyncio.run(ask())
@@ -28,10 +28,10 @@ def test_waiting_ends_with_a_wish_or_with_the_time() -> None:
     async def wait() -> None:
         stop = Stop()
         await stop.wait(0.0)
-        asyncio.get_running_loop().call_soon(stop.ask, "cancelled")
+        asyncio.get_running_loop().call_soon(stop.request, "cancelled")
         await asyncio.wait_for(stop.wait(60), 10)
         assert stop.reason == "cancelled"
-        asyncio.get_running_loop().call_soon(stop.ask, "cancelled")
+        asyncio.get_running_loop().call_soon(stop.request, "cancelled")
         await asyncio.wait_for(stop.wait(60), 10)
         assert stop.hard
 
@@ -39,11 +39,11 @@ def test_waiting_ends_with_a_wish_or_with_the_time() -> None:
 
 
 def test_signals_are_wishes_inside_and_what_they_were_outside() -> None:
-    before = [signal.getsignal(number) for number in STOPPING]
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
 
     async def run() -> tuple[Stop, list[signal.Signals]]:
         stop = Stop()
-        with stopping(stop, by="a test") as came:
+        with stop_on_signals(stop, by="a test") as came:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 os.kill(os.getpid(), number)
                 await asyncio.wait_for(stop.wait(60), 10)
@@ -52,14 +52,14 @@ def test_signals_are_wishes_inside_and_what_they_were_outside() -> None:
     stop, came = asyncio.run(run())
     assert (stop.reason, stop.by, stop.hard) == ("interrupted", "a test", True)
     assert came == [signal.SIGTERM, signal.SIGHUP]
-    assert [signal.getsignal(number) for number in STOPPING] == before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
 
 
 def test_turns_at_the_same_time_all_get_a_signal_and_the_first_to_end_leaves_it_to_the_others() -> None:
     async def run() -> tuple[Stop, Stop]:
         first, second = Stop(), Stop()
-        with stopping(second, by="a test"):
-            with stopping(first, by="a test"):
+        with stop_on_signals(second, by="a test"):
+            with stop_on_signals(first, by="a test"):
                 os.kill(os.getpid(), signal.SIGTERM)
                 await asyncio.wait_for(first.wait(60), 10)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -75,7 +75,7 @@ def test_a_signal_that_comes_while_the_context_ends_is_not_lost() -> None:
 
     async def run() -> tuple[Stop, list[signal.Signals], list[signal.Signals]]:
         stop = Stop()
-        with stopping(Stop(), by="another turn") as other, stopping(stop, by="a test") as came:
+        with stop_on_signals(Stop(), by="another turn") as other, stop_on_signals(stop, by="a test") as came:
             os.kill(os.getpid(), signal.SIGTERM)
         return stop, came, other
 
@@ -88,7 +88,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
 
     async def run() -> Stop:
         stop = Stop()
-        with stopping(stop, by="a test"):
+        with stop_on_signals(stop, by="a test"):
             os.kill(os.getpid(), signal.SIGHUP)
             await asyncio.sleep(0)
         return stop

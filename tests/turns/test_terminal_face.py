@@ -82,7 +82,7 @@ class Played:
     async def _run(self, face: Any, input: TurnInput, stop_after: float | None) -> Verdict:
         stop = Stop()
         if stop_after is not None:
-            asyncio.get_running_loop().call_later(stop_after, lambda: stop.ask("cancelled", by="a test"))
+            asyncio.get_running_loop().call_later(stop_after, lambda: stop.request("cancelled", by="a test"))
         began = time.monotonic()
         beat = asyncio.create_task(self._beat())
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.worktree.calls import Apart, Call, GitError, apart, inside
+from beam.worktree.calls import GitCall, GitError, PrivateRepository, call_in_folder, call_in_private_repository
 
 _STRANGERS = {
     "GIT_DIR": "/elsewhere",
@@ -28,12 +28,14 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {"PATH": f".:bin:{git.parent}", "HOME": "/home/person", **_STRANGERS}
 
 
-def made_apart(tmp_path: Path, environ: dict[str, str], index: Path | None = None) -> Call:
-    place = Apart(directory=tmp_path / "own", work_tree=tmp_path, objects=tmp_path / 'a "b\\:c', environ=environ)
-    return apart(place, "add", "--all", cwd=tmp_path, within_s=1.0, index=index)
+def made_apart(tmp_path: Path, environ: dict[str, str], index: Path | None = None) -> GitCall:
+    place = PrivateRepository(
+        directory=tmp_path / "own", work_tree=tmp_path, objects=tmp_path / 'a "b\\:c', environ=environ
+    )
+    return call_in_private_repository(place, "add", "--all", cwd=tmp_path, within_s=1.0, index=index)
 
 
-def settings(call: Call) -> dict[str, str]:
+def settings(call: GitCall) -> dict[str, str]:
     """The settings that the call has in its arguments."""
     pairs = zip(call.argv[1::2], call.argv[2::2], strict=False)
     return dict(setting.split("=", 1) for flag, setting in pairs if flag == "-c")
@@ -63,7 +65,7 @@ def test_git_apart_has_nothing_of_the_persons_environment_but_where_programs_are
 def test_git_inside_a_folder_has_the_persons_configuration_and_no_other_variable_of_git(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
-    call = inside(tmp_path, environ, {}, "status", within_s=1.0)
+    call = call_in_folder(tmp_path, environ, {}, "status", within_s=1.0)
     of_git = {name: value for name, value in call.env.items() if name.startswith("GIT_")}
     assert of_git == {
         "GIT_CONFIG_COUNT": "1",
@@ -79,12 +81,12 @@ def test_git_inside_a_folder_has_the_persons_configuration_and_no_other_variable
 
 def test_what_keeps_git_from_programs_wins_over_the_persons_variables(tmp_path: Path, environ: dict[str, str]) -> None:
     without = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_1": "core.fsmonitor", "GIT_CONFIG_VALUE_1": "false"}
-    env = inside(tmp_path, environ, without, "status", within_s=1.0).env
+    env = call_in_folder(tmp_path, environ, without, "status", within_s=1.0).env
     assert {name: env[name] for name in without} == without
 
 
 def test_each_call_runs_no_hook_no_monitor_and_no_maintenance(tmp_path: Path, environ: dict[str, str]) -> None:
-    for call in (made_apart(tmp_path, environ), inside(tmp_path, environ, {}, "commit", within_s=1.0)):
+    for call in (made_apart(tmp_path, environ), call_in_folder(tmp_path, environ, {}, "commit", within_s=1.0)):
         assert {"core.hooksPath": "/dev/null", "core.fsmonitor": "false", "gc.auto": "0"}.items() <= settings(
             call
         ).items()
@@ -102,7 +104,7 @@ def test_git_is_not_looked_for_in_a_folder_that_the_path_names_without_a_root(
     tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert inside(tmp_path, environ, {}, "status", within_s=1.0).argv[0] == str(tmp_path / "bin" / "git")
+    assert call_in_folder(tmp_path, environ, {}, "status", within_s=1.0).argv[0] == str(tmp_path / "bin" / "git")
     with pytest.raises(GitError, match="not installed") as error:
-        inside(tmp_path, {"PATH": ".:bin"}, {}, "status", within_s=1.0)
+        call_in_folder(tmp_path, {"PATH": ".:bin"}, {}, "status", within_s=1.0)
     assert error.value.kind == "not_installed"

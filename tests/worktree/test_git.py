@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from beam.base.errors import DiskError, UsageError
-from beam.worktree.calls import Call, Calls, GitError
+from beam.worktree.calls import GitCall, GitCalls, GitError
 from beam.worktree.git import run, run_blocking
 from beam.worktree.index import succeeds
 from beam.worktree.repository import Repository
@@ -20,11 +20,11 @@ from tests.process.trees import until
 
 pytestmark = pytest.mark.slow
 
-Driver = Callable[[Calls[Any]], Any]
+Driver = Callable[[GitCalls[Any]], Any]
 _SAYS_FULL = "echo 'error: file write error: No space left on device' >&2; exit 128"
 
 
-def waiting(calls: Calls[Any]) -> Any:
+def waiting(calls: GitCalls[Any]) -> Any:
     """The driver with an event loop."""
     return asyncio.run(run(calls))
 
@@ -38,12 +38,12 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=100, f_bavail=0, f_flag=0))
 
 
-def git(folder: Path, script: str, within_s: float = 60.0) -> Callable[..., Call]:
+def git(folder: Path, script: str, within_s: float = 60.0) -> Callable[..., GitCall]:
     """A git that is this shell script."""
 
-    def call(*words: str, stdin: bytes | None = None) -> Call:
+    def call(*words: str, stdin: bytes | None = None) -> GitCall:
         argv = ("/bin/sh", "-c", script)
-        return Call(argv=argv, word=words[0], cwd=folder, env=dict(os.environ), within_s=within_s, stdin=stdin)
+        return GitCall(argv=argv, word=words[0], cwd=folder, env=dict(os.environ), within_s=within_s, stdin=stdin)
 
     return call
 
@@ -56,7 +56,7 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def one(call: Call) -> Calls[bytes]:
+def one(call: GitCall) -> GitCalls[bytes]:
     return (yield call)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam.root.git_place import GitPlace
-from beam.worktree.index import passed_over
+from beam.worktree.index import unchecked_files
 from beam.worktree.snapshots import Bounds, Snapshots
 
 
@@ -28,13 +28,13 @@ def test_an_index_that_is_a_link_is_not_followed(folder: Path, tmp_path: Path) -
     git.parent.mkdir()
     git.touch(mode=0o755)
     snapshots = Snapshots(tmp_path / "own", place, {"PATH": str(git.parent)}, bounds=Bounds(within_s=1.0))
-    snapshots.make()
-    assert list(snapshots.begin(tmp_path / "own" / "index")) == []  # no call of git: nothing was read
+    snapshots.make_directory()
+    assert list(snapshots.copy_index(tmp_path / "own" / "index")) == []  # no call of git: nothing was read
     assert not (tmp_path / "own" / "index").exists()
 
 
 def test_a_marked_link_that_leads_nowhere_is_a_file_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    found = passed_over(b"S dangling\0S absent\0", tmp_path)
+    found = unchecked_files(b"S dangling\0S absent\0", tmp_path)
     assert (found.skipped, found.absent) == ({b"dangling"}, {b"absent"})
-    assert found.unmark() == [(("--no-skip-worktree", "-z", "--stdin"), b"dangling")]
+    assert found.unmark_arguments() == [(("--no-skip-worktree", "-z", "--stdin"), b"dangling")]

@@ -15,8 +15,15 @@ from beam.base.errors import DiskError, UsageError
 from beam.root.git_place import GitPlace
 from beam.worktree import git as running
 from beam.worktree import index as indexes
-from beam.worktree.calls import Apart, Call, Calls, GitError, apart, inside
-from beam.worktree.index import PassedOver, passed_over, repositories_in, succeeds
+from beam.worktree.calls import (
+    GitCall,
+    GitCalls,
+    GitError,
+    PrivateRepository,
+    call_in_folder,
+    call_in_private_repository,
+)
+from beam.worktree.index import UncheckedFiles, repositories_in, succeeds, unchecked_files
 from beam.worktree.repository import Repository
 from beam.worktree.snapshots import Bounds, ChangedFile, Snapshots
 from tests.support.refused import refused
@@ -29,12 +36,12 @@ class Git:
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
-        self.calls: list[Call] = []
+        self.calls: list[GitCall] = []
 
-    def __call__(self, *words: str, stdin: bytes | None = None) -> Call:
-        return Call(argv=words, word=words[0], cwd=Path("/"), env={}, stdin=stdin, within_s=1.0)
+    def __call__(self, *words: str, stdin: bytes | None = None) -> GitCall:
+        return GitCall(argv=words, word=words[0], cwd=Path("/"), env={}, stdin=stdin, within_s=1.0)
 
-    def run(self, calls: Calls[Any]) -> Any:
+    def run(self, calls: GitCalls[Any]) -> Any:
         try:
             call = next(calls)
             while True:
@@ -79,7 +86,7 @@ def make(folder: Path) -> Callable[..., Snapshots]:
 
 def test_the_directory_of_snapshots_is_a_repository_that_is_made_once(make: Callable[..., Snapshots]) -> None:
     snapshots = make()
-    snapshots.make(b"/ignored\n")
+    snapshots.make_directory(b"/ignored\n")
     own = snapshots.directory
     assert {str(path.relative_to(own)): path.read_bytes() for path in own.rglob("*") if path.is_file()} == {
         "HEAD": b"ref: refs/heads/none\n",
@@ -88,35 +95,35 @@ def test_the_directory_of_snapshots_is_a_repository_that_is_made_once(make: Call
     }
     assert (own / "objects").is_dir() and (own / "refs").is_dir()
     (own / "config").write_text("mine")
-    snapshots.make()
+    snapshots.make_directory()
     assert (own / "config").read_text() == "mine"
 
 
 def test_without_lines_nothing_more_is_ignored(make: Callable[..., Snapshots]) -> None:
-    make().make()
+    make().make_directory()
     assert not (make().directory / "info").exists()
 
 
 def test_an_index_begins_as_the_repositorys_without_its_marks(make: Callable[..., Snapshots], folder: Path) -> None:
     index = folder.parent / "index"
     git = Git()
-    git.run(make().begin(index))
+    git.run(make().copy_index(index))
     assert not index.exists() and git.calls == []
     (folder / ".git/index").write_bytes(b"DIRC")
     git = Git(b"h a\0H b\0")
-    git.run(make().begin(index))
+    git.run(make().copy_index(index))
     assert index.read_bytes() == b"DIRC"
     assert git.words == [("ls-files", "-v", "-z"), ("update-index", "--no-assume-unchanged", "-z", "--stdin")]
     assert git.calls[0].env["GIT_INDEX_FILE"] == str(index) and git.calls[1].stdin == b"a"
     assert (git.calls[0].within_s, git.calls[0].largest_kib, git.calls[0].cwd) == (5.0, 7, folder)
-    Git(GitError("of another kind")).run(make().begin(index))
+    Git(GitError("of another kind")).run(make().copy_index(index))
     assert not index.exists()
 
 
 def test_outside_of_a_repository_an_index_begins_empty(make: Callable[..., Snapshots], folder: Path) -> None:
     (folder / ".git/HEAD").unlink()
     (folder / ".git/index").write_bytes(b"DIRC")
-    Git().run(make().begin(folder.parent / "index"))
+    Git().run(make().copy_index(folder.parent / "index"))
     assert not (folder.parent / "index").exists()
 
 
@@ -126,7 +133,7 @@ def test_a_snapshot_is_the_tree_of_all_that_was_added(make: Callable[..., Snapsh
     for path in (index, lock):
         path.touch()
     git = Git(b"", b"", b"abc\n")
-    assert git.run(make(folder=folder / "sub").tree(index, (":(exclude)x",))) == "abc"
+    assert git.run(make(folder=folder / "sub").write_tree(index, (":(exclude)x",))) == "abc"
     assert git.words == [("ls-files", "-s", "-z"), ("add", "--all", "--", ".", ":(exclude)x"), ("write-tree",)]
     assert git.calls[0].cwd == folder / "sub" and not lock.exists() and index.exists()
 
@@ -135,7 +142,7 @@ def test_an_index_of_another_kind_is_made_anew(make: Callable[..., Snapshots], f
     index = folder.parent / "index"
     index.touch()
     git = Git(GitError("bad index"), b"", b"", b"abc\n")
-    assert git.run(make().tree(index)) == "abc" and not index.exists()
+    assert git.run(make().write_tree(index)) == "abc" and not index.exists()
     assert [words[0] for words in git.words] == ["ls-files", "ls-files", "add", "write-tree"]
 
 
@@ -145,13 +152,13 @@ def test_two_snapshots_are_compared_by_files_and_as_a_patch(
 ) -> None:
     diff = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", f"--ignore-submodules={ignored}")
     git = Git(b"1\t2\ta.py\0-\t-\tb\xff\0")
-    assert git.run(make(**more).changed("x", "y", "-R")) == (
+    assert git.run(make(**more).changed_files("x", "y", "-R")) == (
         ChangedFile(path="a.py", added=1, removed=2),
         ChangedFile(path="b\\udcff", added=None, removed=None),
     )
     assert git.words == [(*diff, "--no-renames", "--numstat", "-z", "-R", "x", "y")]
     assert git.calls[0].within_s == 60.0 and "GIT_INDEX_FILE" not in git.calls[0].env
-    assert Git(b"").run(make().changed("x", "y")) == ()
+    assert Git(b"").run(make().changed_files("x", "y")) == ()
     git = Git(b"patch")
     assert git.run(make(**more).patch("x", "y", "-R")) == b"patch"
     assert git.words == [(*diff, "--patch", "-R", "x", "y")] and git.calls[0].within_s == 60.0
@@ -163,24 +170,24 @@ def test_two_snapshots_are_compared_by_files_and_as_a_patch(
 def test_files_that_git_would_pass_over_are_known_by_their_marks(tmp_path: Path) -> None:
     (tmp_path / "there").touch()
     listing = b"H plain\0h assumed\0S there\0S absent\0s both\0"
-    found = passed_over(listing, tmp_path)
-    assert found == PassedOver(
+    found = unchecked_files(listing, tmp_path)
+    assert found == UncheckedFiles(
         assumed=frozenset({b"assumed", b"both"}),
         skipped=frozenset({b"there"}),
         absent=frozenset({b"absent", b"both"}),
     )
-    assert found.unmark() == [
+    assert found.unmark_arguments() == [
         (("--no-assume-unchanged", "-z", "--stdin"), b"assumed\0both"),
         (("--no-skip-worktree", "-z", "--stdin"), b"there"),
     ]
-    assert passed_over(b"H a\0", tmp_path).unmark() == []
+    assert unchecked_files(b"H a\0", tmp_path).unmark_arguments() == []
 
 
 def test_repositories_in_the_folder_are_taken_out_before_all_is_added() -> None:
     listing = b"160000 c0ffee 0\tsub\x00100644 dead 0\ta\x00160000 beef 0\tsub/deep\x00"
     assert repositories_in(listing) == {b"sub": b"c0ffee", b"sub/deep": b"beef"}
     git = Git(listing)
-    assert git.run(indexes.add(git)) == {b"sub": b"c0ffee", b"sub/deep": b"beef"}
+    assert git.run(indexes.add_files(git)) == {b"sub": b"c0ffee", b"sub/deep": b"beef"}
     assert git.words == [
         ("ls-files", "-s", "-z"),
         ("update-index", "-z", "--force-remove", "--stdin"),
@@ -191,7 +198,7 @@ def test_repositories_in_the_folder_are_taken_out_before_all_is_added() -> None:
 
 def test_a_repository_without_a_commit_is_left_out() -> None:
     git = Git(b"", GitError("no commit"), b"new/\0file\0other/\0")
-    assert git.run(indexes.add(git, ("x",))) == {}
+    assert git.run(indexes.add_files(git, ("x",))) == {}
     assert git.words[2:] == [
         ("ls-files", "--others", "-z"),
         ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"),
@@ -214,8 +221,8 @@ def test_an_exit_code_is_an_answer_where_git_came_to_its_end() -> None:
 
 def test_a_call_has_all_that_was_asked_for(folder: Path) -> None:
     environ = {"PATH": str(folder.parent / "bin"), "GIT_DIR": "/x", "HOME": "/h"}
-    place = Apart(directory=Path("/own"), work_tree=folder, objects=Path("/o"), environ=environ)
-    call = apart(place, "add", ".", cwd=folder, within_s=2.0, stdin=b"x", largest_kib=3)
+    place = PrivateRepository(directory=Path("/own"), work_tree=folder, objects=Path("/o"), environ=environ)
+    call = call_in_private_repository(place, "add", ".", cwd=folder, within_s=2.0, stdin=b"x", largest_kib=3)
     program = str(folder.parent / "bin/git")
     assert (call.word, call.cwd, call.stdin, call.within_s, call.largest_kib, call.asks) == (
         "add", folder, b"x", 2.0, 3, False,
@@ -238,14 +245,14 @@ def test_a_call_has_all_that_was_asked_for(folder: Path) -> None:
         "submodule.recurse": "false",
         "diff.ignoreSubmodules": "all",
     }
-    call = inside(folder, environ, {"A": "1"}, "commit", "-m", "x", within_s=2.0, stdin=b"y")
+    call = call_in_folder(folder, environ, {"A": "1"}, "commit", "-m", "x", within_s=2.0, stdin=b"y")
     assert (call.word, call.cwd, call.stdin, call.within_s, call.largest_kib) == ("commit", folder, b"y", 2.0, 0)
     assert call.env["A"] == "1" and call.env["HOME"] == "/h" and call.env["LC_ALL"] == "C"
     settings = dict(word.split("=", 1) for word in call.argv[2:-3:2])
     own = {"commit.gpgSign": "false", "user.name": "beam", "user.email": "beam@localhost"}
     assert own.items() <= settings.items() and len(settings) == 11
     with refused(GitError, "git is not installed", "install git"):
-        inside(folder, {"PATH": "/none"}, {}, "status", within_s=1.0)
+        call_in_folder(folder, {"PATH": "/none"}, {}, "status", within_s=1.0)
 
 
 # -- running them, without a process -----------------------------------------------------------------------------------
@@ -281,8 +288,8 @@ def called(process: Process, monkeypatch: pytest.MonkeyPatch, **more: Any) -> by
     monkeypatch.setattr(running.os, "killpg", lambda *given: process.given.append(given))
     given = {"argv": ("git", "add"), "word": "add", "cwd": Path("/c"), "env": {"A": "1"}, "within_s": 2.0, **more}
 
-    def one() -> Calls[bytes]:
-        return (yield Call(**given))
+    def one() -> GitCalls[bytes]:
+        return (yield GitCall(**given))
 
     found: bytes = running.run_blocking(one())
     return found
@@ -345,7 +352,7 @@ def test_a_full_disk_is_told_from_an_answer(
 @pytest.mark.parametrize(("blocks", "left", "flag"), [(100, 0, 0), (100, 1, 0), (0, 0, 0)])
 def test_a_disk_without_blocks_is_full(blocks: int, left: int, flag: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=blocks, f_bavail=left, f_flag=flag))
-    call = Call(argv=("git",), word="add", cwd=Path("/"), env={}, within_s=1.0)
+    call = GitCall(argv=("git",), word="add", cwd=Path("/"), env={}, within_s=1.0)
     assert running._is_full(call) is (blocks > 0 and left == 0)
 
 

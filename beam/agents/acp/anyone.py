@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.face import ANY
+from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.acp.tool_rules import AskRules
 from beam.agents.base import Card, Exec, Host, Launch, Rules, Turn
 from beam.agents.link import Dialogue, Link
@@ -19,23 +19,23 @@ from beam.base.errors import UsageError
 
 __all__ = ["card", "dialogue", "exec", "tool_rules"]
 
-FACE = structs.replace(ANY, access=("ask", "full"), outbox=("full",))
+CAPABILITIES = structs.replace(ACP_CAPABILITIES, access=("ask", "full"), outbox=("full",))
 card = Card(
     name="acp",
     summary="any agent that speaks the Agent Client Protocol: `command: [...]`, `protocol: acp`",
     version_argv=(),
-    faces={"dialogue": FACE},
+    faces={"dialogue": CAPABILITIES},
     runs_code=True,
 )
 exec: Exec | None = None
 tool_rules: Rules = AskRules(beyond={"ask": ("Bash", "Edit", "WebFetch")})
-_ANYONE = Dialect(name="acp", prefers={"ask": ("ask", "default")}, resume="as it says", sets_model=True)
+_DIALECT = Dialect(name="acp", prefers={"ask": ("ask", "default")}, resume="as it says", sets_model=True)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start the agent. Raises UnsupportedError for an access other than `ask` and `full`, UsageError if
     there is no command."""
-    check_access(turn, turn.agent, FACE)
+    check_access(turn, turn.agent, CAPABILITIES)
     argv = tuple(word for each in turn.settings.command for word in ((each,) if isinstance(each, str) else each))
     if not argv:
         raise UsageError(f"agent {turn.agent} has no command", "set its program: `command: [...]`")
@@ -46,7 +46,7 @@ def link(turn: Turn, host: Host) -> Link:
     """Return a new conversation with one process."""
     from beam.agents.acp.conversation import AcpLink
 
-    link = AcpLink(turn, structs.replace(_ANYONE, name=turn.agent))
+    link = AcpLink(turn, structs.replace(_DIALECT, name=turn.agent))
     if turn.settings.protocol != "acp-v2":
         return link
     from beam.agents.acp.version2 import Version2

@@ -11,32 +11,32 @@ import base64
 from beam.agents.acp.told import text_part
 from beam.agents.base import Content, Turn
 from beam.agents.fields import Object
-from beam.agents.oneshot import scrubbed
+from beam.agents.oneshot import replace_surrogates
 
-_PLAIN = frozenset(b"/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_UNESCAPED_BYTES = frozenset(b"/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
-def parts(turn: Turn, takes: Object, *, as_text: bool = False) -> list[Object]:
+def file_parts(turn: Turn, takes: Object, *, as_text: bool = False) -> list[Object]:
     """Return the part of the prompt for each attached file. `takes` is the agent's `promptCapabilities`. A text becomes
     a link if the agent takes no resources; every agent takes links. A file whose content was not read becomes a link,
     too. `as_text`: all files except images become text."""
     contents = {content.path: content for content in turn.contents}
-    return [_part(path, contents.get(path), takes, as_text=as_text) for path in turn.attach]
+    return [_file_part(path, contents.get(path), takes, as_text=as_text) for path in turn.attach]
 
 
-def refused(turn: Turn, takes: Object) -> str:
+def refused_image(turn: Turn, takes: Object) -> str:
     """Return the path of the first attached image, if the agent takes no images; "" if all files can be sent."""
     if takes.get("image") is True:
         return ""
     return next((content.path for content in turn.contents if content.image), "")
 
 
-def _part(path: str, content: Content | None, takes: Object, *, as_text: bool) -> Object:
-    uri, name = uri_of(path), scrubbed(path.rpartition("/")[2])
+def _file_part(path: str, content: Content | None, takes: Object, *, as_text: bool) -> Object:
+    uri, name = uri_of(path), replace_surrogates(path.rpartition("/")[2])
     if content is not None and content.image:
         data = base64.b64encode(content.data).decode()
         return {"type": "image", "mimeType": content.image, "data": data, "uri": uri}
-    text = None if content is None else _text(content.data)
+    text = None if content is None else _decode_text(content.data)
     if as_text:
         said = "" if text is None else f"\n\n{text}"
         return text_part(f"\n\nAttached file: {path}{said}\n")
@@ -45,7 +45,7 @@ def _part(path: str, content: Content | None, takes: Object, *, as_text: bool) -
     return {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": text}}
 
 
-def _text(data: bytes) -> str | None:
+def _decode_text(data: bytes) -> str | None:
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -56,5 +56,5 @@ def _text(data: bytes) -> str | None:
 def uri_of(path: str) -> str:
     """Return the URI of a file."""
     return "file://" + "".join(
-        chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path.encode("utf-8", "replace")
+        chr(byte) if byte in _UNESCAPED_BYTES else f"%{byte:02X}" for byte in path.encode("utf-8", "replace")
     )

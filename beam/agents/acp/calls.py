@@ -14,17 +14,17 @@ from beam.agents.acp.subagents import parent_in
 from beam.agents.acp.wire import Update
 from beam.agents.base import document, raw_json
 from beam.agents.fields import Object, object_of, objects_of, string
-from beam.agents.images import images_in, without_content
+from beam.agents.images import images_in, replace_base64
 from beam.model.events import ImageSeen
 from beam.rules.call import ToolCall, host_of
 
-_NAME = re.compile(r"\w[\w.:-]{0,63}\Z")
-_IN_ID = re.compile(r"([a-z][a-z_]{2,63})__\w")
-_PATH = re.compile(r"(?i)(?:path|^file|file_?name|target_?file|^dir|directory)s?\Z")  # in the names of an input
-_META = ("tool_name", "toolName", "name")
-OVER = ("completed", "failed")
-_TOOLS = {"edit": "Edit", "delete": "Edit", "move": "Edit", "read": "Read", "search": "Read"}  # in words of rules
-_CHANGES = {"edit": "update", "delete": "delete"}
+_TOOL_NAME = re.compile(r"\w[\w.:-]{0,63}\Z")
+_NAME_IN_ID = re.compile(r"([a-z][a-z_]{2,63})__\w")
+_PATH_KEY = re.compile(r"(?i)(?:path|^file|file_?name|target_?file|^dir|directory)s?\Z")  # in the names of an input
+_NAME_KEYS = ("tool_name", "toolName", "name")
+END_STATUSES = ("completed", "failed")
+_RULE_TOOLS = {"edit": "Edit", "delete": "Edit", "move": "Edit", "read": "Read", "search": "Read"}  # in words of rules
+_CHANGE_KINDS = {"edit": "update", "delete": "delete"}
 
 
 class Call:
@@ -48,22 +48,22 @@ class Call:
         self.is_recorded = self.is_over = self.is_denied = self.is_unsure = False
         self._is_described = is_described
         self._name = ""
-        self._described = ""  # what might be its name, or else describes it
+        self._described = ""  # the first title: the name of the tool, or a description of the call
         self._output: object = None
 
-    def ask(self, update: Update) -> None:
+    def record_request(self, update: Update) -> None:
         """Record a permission request about this call. The status in the request is ignored. The text in the request
         describes the request, so it is used only if the call has no text yet. What was known before the request still
         counts: a request that names other files than the call before does not make the call harmless."""
         status, text, before, given = self.status or "pending", self.text, self.paths, self.arguments
-        self.take(update)
+        self.record_update(update)
         self.status, self.text = status, text or self.text
         in_input = _paths_in(self.arguments)
         self.others = (*before, *in_input)
         says_files = bool(in_input or _places_in(update) or _diffs_in(update))
-        self.is_unsure = bool(before) and not says_files and _is_other(self.arguments, given)
+        self.is_unsure = bool(before) and not says_files and _differs(self.arguments, given)
 
-    def take(self, update: Update) -> None:
+    def record_update(self, update: Update) -> None:
         """Record an update about this call."""
         title, kind = update.title, update.kind
         if isinstance(kind, str) and kind:
@@ -73,7 +73,7 @@ class Call:
         meta = object_of(update.meta)
         self.parent = parent_in(meta) or self.parent
         meta = {**meta, **object_of(meta.get("claudeCode"))}
-        self._name = next((string(meta, key) for key in _META if string(meta, key)), self._name)
+        self._name = next((string(meta, key) for key in _NAME_KEYS if string(meta, key)), self._name)
         if isinstance(title, str) and title:
             self._described = self._described or title
             self.title = title
@@ -94,10 +94,10 @@ class Call:
         """Return the tool's name, or the closest thing that the agent reports."""
         if self._name:
             return self._name
-        in_id = _IN_ID.match(self.id)
+        in_id = _NAME_IN_ID.match(self.id)
         if in_id is not None:
             return in_id[1]
-        is_name = _NAME.match(self._described) and not (self._is_described and self.kind not in ("", "other"))
+        is_name = _TOOL_NAME.match(self._described) and not (self._is_described and self.kind not in ("", "other"))
         return self._described if is_name else self.kind or self._described or "tool"
 
     @property
@@ -112,7 +112,7 @@ class Call:
             except ValueError:
                 pass
         if self.diffs:
-            return {"changes": [_shown(diff) for diff in self.diffs]}
+            return {"changes": [_diff_fields(diff) for diff in self.diffs]}
         if self.places:
             return {"paths": list(self.places)}
         return {"title": self.title} if self.title else None
@@ -128,7 +128,7 @@ class Call:
         return (*self.places, *(string(diff, "path") for diff in self.diffs))
 
     @property
-    def in_rules(self) -> ToolCall | None:
+    def call_for_rules(self) -> ToolCall | None:
         """Return the call in the terms of rules; None if rules can't decide it."""
         given = object_of(self.input)
         command = string(given, "command") or string(given, "cmd")
@@ -136,11 +136,11 @@ class Call:
             return ToolCall(tool="WebFetch", host=host_of(string(given, "url")))
         if self.kind == "execute":
             return ToolCall(tool="Bash", command=command, by_person=not command)
-        tool = _TOOLS.get(self.kind)
+        tool = _RULE_TOOLS.get(self.kind)
         if tool is None or command:
             return None
         paths = (*self.paths, *self.others) if self.paths else ()
-        if any(", " in path for path in paths):  # some name several files as one text
+        if any(", " in path for path in paths):  # some agents name several files in one text
             paths = ()
         return ToolCall(tool=tool, paths=tuple(dict.fromkeys(paths)), by_person=self.is_unsure)
 
@@ -149,7 +149,7 @@ class Call:
         """Return the call's result as text."""
         found = self._output
         if self.kind == "read" and (read := string(object_of(found), "content")):
-            return read  # in the place of what describes it
+            return read  # the file's content, not the text that describes the call
         if self.text and not (self.arguments is None and self.text == string({"text": found}, "text")):
             return self.text
         if isinstance(found, str) or found is None:
@@ -158,12 +158,12 @@ class Call:
             for key in ("output", "stdout", "content", "message"):
                 if isinstance(found.get(key), str):
                     return str(found[key])
-        return without_content(bytes(raw_json(found)).decode())
+        return replace_base64(bytes(raw_json(found)).decode())
 
     @property
     def changes(self) -> list[tuple[str, str]]:
         """Return the files that the call changed: each path, and the kind of change (add, update, delete)."""
-        kind = _CHANGES.get(self.kind)
+        kind = _CHANGE_KINDS.get(self.kind)
         if self.diffs:
             return [
                 (string(diff, "path"), string(diff, "operation") or ("update" if diff.get("oldText") else "add"))
@@ -182,7 +182,7 @@ def _diffs_in(update: Update) -> list[Object]:
     return [part for part in objects_of(update.content) if part.get("type") == "diff"]
 
 
-def _is_other(value: object, before: object) -> bool:
+def _differs(value: object, before: object) -> bool:
     try:
         return value != before
     except RecursionError:
@@ -193,14 +193,14 @@ def _paths_in(given: object) -> tuple[str, ...]:
     """Return the paths in the input of a call: the texts whose names say that they are paths."""
     found: list[object] = []
     for name, value in object_of(given).items():
-        if _PATH.search(name):
+        if _PATH_KEY.search(name):
             found += value if isinstance(value, list) else [value]
         if isinstance(value, list):
-            found += [text for part in objects_of(value) for key, text in part.items() if _PATH.search(key)]
+            found += [text for part in objects_of(value) for key, text in part.items() if _PATH_KEY.search(key)]
     return tuple(path for path in found if isinstance(path, str) and path)
 
 
-def _shown(diff: Object) -> Object:
+def _diff_fields(diff: Object) -> Object:
     """Return the fields of a diff that show the change: both texts, or the operation and the patch."""
     names = ("path", "operation", "patch") if "operation" in diff else ("path", "oldText", "newText")
     return {name: diff.get(name) for name in names}

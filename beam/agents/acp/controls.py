@@ -7,15 +7,15 @@ Each request is answered once. Does not depend on turns.
 from __future__ import annotations
 
 from beam.agents.acp.figures import Counter
-from beam.agents.acp.options import Kind, Options, Wanted
+from beam.agents.acp.options import Options, SettingKind, SettingRequest
 from beam.agents.base import raw_json
 from beam.agents.fields import object_of, objects_of, string
-from beam.agents.jsonrpc import Calls, Reply
+from beam.agents.jsonrpc import PendingCalls, Reply
 from beam.agents.link import Act, Answered, Query, Set, Steer, Step
 
 CALL_S = 20.0
-_SETTINGS: dict[str, Kind] = {"model": "model", "effort": "thought_level"}
-_LISTS: dict[str, Kind] = {"models": "model", "modes": "mode"}
+_SETTINGS: dict[str, SettingKind] = {"model": "model", "effort": "thought_level"}
+_LISTED_KINDS: dict[str, SettingKind] = {"models": "model", "modes": "mode"}
 
 
 class Controls:
@@ -23,7 +23,7 @@ class Controls:
     session mode that grants the session's access. `plan` is the mode in which the agent only plans, "" if there is
     none."""
 
-    def __init__(self, name: str, calls: Calls, options: Options, counter: Counter, *, plan: str = "") -> None:
+    def __init__(self, name: str, calls: PendingCalls, options: Options, counter: Counter, *, plan: str = "") -> None:
         self.session_id = ""
         self.commands: object = None
         self.mode: str | None = None
@@ -35,7 +35,7 @@ class Controls:
 
     def steer(self, steer: Steer) -> list[Step]:
         """Return the refusal of a text for the running turn, because the protocol can't pass one."""
-        return [_refused(steer.id, f"{self._name} takes no text while it works")]
+        return [_refused_answer(steer.id, f"{self._name} takes no text while it works")]
 
     def set(self, intent: Set, now: float) -> list[Step]:
         """Return the step that changes a setting of the session."""
@@ -43,12 +43,12 @@ class Controls:
             return self._set_mode(intent, now)
         kind = _SETTINGS.get(intent.name)
         if kind is None or not self.session_id:
-            return [_refused(intent.id, f"{self._name} can't change {intent.name!r} in a running process")]
+            return [_refused_answer(intent.id, f"{self._name} can't change {intent.name!r} in a running process")]
         setting = self._options.setting(kind, intent.value)
         if setting is None:
             found = ", ".join(self._options.values(kind)[:20]) or "none"
-            return [_refused(intent.id, f"{self._name} has no {intent.name} {intent.value!r}; it has: {found}")]
-        return self._change(intent, setting, now)
+            return [_refused_answer(intent.id, f"{self._name} has no {intent.name} {intent.value!r}; it has: {found}")]
+        return self._change_setting(intent, setting, now)
 
     def _set_mode(self, intent: Set, now: float) -> list[Step]:
         """Return the step that sets the mode of the session: for `plan` to the mode in which the agent only plans, for
@@ -58,10 +58,10 @@ class Controls:
         if setting is None:
             words = " and ".join(["plan", "default"] if self._plan else ["default"])
             why = f"the live modes of {self._name} are {words}, not {intent.value[:40]!r}; what it may do is its access"
-            return [_refused(intent.id, why)]
-        return self._change(intent, setting, now)
+            return [_refused_answer(intent.id, why)]
+        return self._change_setting(intent, setting, now)
 
-    def _change(self, intent: Set, setting: Wanted, now: float) -> list[Step]:
+    def _change_setting(self, intent: Set, setting: SettingRequest, now: float) -> list[Step]:
         def then(reply: Reply) -> list[Step]:
             if reply.error:
                 code = "unfinished" if reply.is_late else "failed"
@@ -74,7 +74,7 @@ class Controls:
 
     def act(self, intent: Act) -> list[Step]:
         """Return the refusal of an action, because the protocol has no way to carry it out."""
-        return [_refused(intent.id, f"{self._name} can't do {intent.name!r} in a running process")]
+        return [_refused_answer(intent.id, f"{self._name} can't do {intent.name!r} in a running process")]
 
     def query(self, intent: Query) -> list[Step]:
         """Return the answer to a question about the session, from what the agent announced without being asked."""
@@ -82,12 +82,12 @@ class Controls:
             given: object = {"used": self._counter.used, "size": self._counter.size}
         elif intent.name == "commands" and self.commands is not None:
             given = [string(each, "name") for each in objects_of(self.commands)]
-        elif intent.name in _LISTS and (values := self._options.values(_LISTS[intent.name])):
+        elif intent.name in _LISTED_KINDS and (values := self._options.values(_LISTED_KINDS[intent.name])):
             given = values
         else:
-            return [_refused(intent.id, f"{self._name} does not report {intent.name!r}")]
+            return [_refused_answer(intent.id, f"{self._name} does not report {intent.name!r}")]
         return [Answered(id=intent.id, result=raw_json(given))]
 
 
-def _refused(call_id: str, why: str) -> Answered:
+def _refused_answer(call_id: str, why: str) -> Answered:
     return Answered(id=call_id, ok=False, code="unsupported", message=why)

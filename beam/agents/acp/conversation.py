@@ -16,11 +16,11 @@ from beam.agents.acp.figures import Counter
 from beam.agents.acp.opening import Opening
 from beam.agents.acp.options import Options
 from beam.agents.acp.requests import Requests
-from beam.agents.acp.turn import QUIET, TurnReader
+from beam.agents.acp.turn import QUIET_UPDATES, TurnReader
 from beam.agents.base import Exit, Turn, Verdict, json_object, last_line
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, obj, object_of
-from beam.agents.jsonrpc import Calls, Id, Reply
+from beam.agents.jsonrpc import Id, PendingCalls, Reply
 from beam.agents.link import (
     Acknowledged,
     Act,
@@ -40,13 +40,13 @@ from beam.agents.link import (
     Step,
     Stirred,
 )
-from beam.agents.schema import held_to_schema, why_no_schema
+from beam.agents.schema import apply_schema, why_not_a_schema
 from beam.model import events
 from beam.model.outcome import Class, Status
 
 STOP_S = 10.0
-_NO_COMMAND = "Message:\n"
-_NARROW = ("plan", "read", "ask")  # an agent may enter a mode with such a word in its name on its own
+_PLAIN_TEXT_PREFIX = "Message:\n"
+_NARROW_MODES = ("plan", "read", "ask")  # an agent may enter a mode with such a word in its name on its own
 
 
 class AcpLink:
@@ -55,7 +55,7 @@ class AcpLink:
     def __init__(self, turn: Turn, dialect: Dialect) -> None:
         self._first = turn
         self._dialect = dialect
-        self._calls = Calls(dialect.name, wire.request)
+        self._calls = PendingCalls(dialect.name, wire.request)
         self._options = Options()
         self._counter = Counter(dialect, turn)
         self._controls = Controls(dialect.name, self._calls, self._options, self._counter, plan=dialect.plan)
@@ -74,10 +74,10 @@ class AcpLink:
     def busy(self) -> bool:
         return self._reader is not None
 
-    # -- what is wanted ------------------------------------------------------------------------------------------------
+    # -- intents -------------------------------------------------------------------------------------------------------
 
     def open(self, now: float) -> Sequence[Step]:
-        return self._opened(self._opening.begin(now))
+        return self._record_opening(self._opening.begin(now))
 
     def do(self, intent: Intent, now: float) -> Sequence[Step]:
         if self._is_broken:
@@ -105,9 +105,9 @@ class AcpLink:
             return []
         frame = wire.read(line)
         if frame is None:
-            return self._unknown("not JSON", line)
+            return self._on_unknown("not JSON", line)
         if not frame.method:
-            return self._opened(self._calls.answered(frame.id, frame.result, frame.error, now))
+            return self._record_opening(self._calls.on_answered(frame.id, frame.result, frame.error, now))
         if frame.method == "session/update":
             return self._on_updated(frame.params, line, now)
         value = json_object(line) or {}
@@ -120,14 +120,14 @@ class AcpLink:
     def on_due(self, now: float) -> Sequence[Step]:
         if self._is_broken:
             return []
-        found = self._opened(self._calls.expired(now))
+        found = self._record_opening(self._calls.expire(now))
         if self._stop_deadline is None or now < self._stop_deadline or self._is_broken:
             return found
         return [*found, *self._break(f"{self._dialect.name} did not end its turn in time")]
 
     def end(self, exit: Exit) -> Sequence[Step]:
         if self._reader is not None:
-            return self._over(*self._reader.cut_off(exit), fit=False)
+            return self._end_turn(*self._reader.end_cut_off(exit), fit=False)
         if self._is_ready or self._is_broken or exit.stopped_by is not None:
             return []
         if class_of(None, exit.stderr_tail) is not Class.AUTH:
@@ -136,7 +136,7 @@ class AcpLink:
 
     # -- the beginning -------------------------------------------------------------------------------------------------
 
-    def _opened(self, found: list[Step]) -> list[Step]:
+    def _record_opening(self, found: list[Step]) -> list[Step]:
         """Record whether these steps opened the session or failed to open it, and return the same steps."""
         for step in found:
             if isinstance(step, Broken):
@@ -150,15 +150,15 @@ class AcpLink:
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def _prompt(self, turn: Turn) -> list[Step]:
-        image = attached.refused(turn, self._opening.takes)
+        image = attached.refused_image(turn, self._opening.takes)
         if image:
-            return _refusal(turn, Class.UNSUPPORTED, f"{self._dialect.name} takes no images, and {image} is one")
-        why = why_no_schema(turn.schema)
+            return _refuse_turn(turn, Class.UNSUPPORTED, f"{self._dialect.name} takes no images, and {image} is one")
+        why = why_not_a_schema(turn.schema)
         if why:
-            return _refusal(turn, Class.BAD_REQUEST, why)
-        self._counter.begin()
+            return _refuse_turn(turn, Class.BAD_REQUEST, why)
+        self._counter.begin_turn()
         model = turn.model or self._options.current("model") or None
-        system = "" if self._has_system else told.digest_of(turn)
+        system = "" if self._has_system else told.system_digest(turn)
         session_id = self._opening.session_id
         reader = TurnReader(turn, self._dialect, session_id, self._counter, model=model, system=system)
         self._reader, self._stop_deadline = reader, None
@@ -166,18 +166,18 @@ class AcpLink:
         def then(reply: Reply) -> list[Step]:
             return self._on_completed(reply) if reader is self._reader else []
 
-        params: Object = {"sessionId": self._opening.session_id, "prompt": self._content(turn)}
-        return [self._calls.call("session/prompt", params, then, None)]  # the turn's own clocks limit it
+        params: Object = {"sessionId": self._opening.session_id, "prompt": self._prompt_parts(turn)}
+        return [self._calls.call("session/prompt", params, then, None)]  # the turn has its own time limits
 
-    def _content(self, turn: Turn) -> list[Object]:
+    def _prompt_parts(self, turn: Turn) -> list[Object]:
         text = turn.text
-        if turn.outbox and self._first.outbox:  # it may write in the folder that was there when it began, in no other
+        if turn.outbox and self._first.outbox:  # the process may write only to the outbox that it began with
             text = text.replace(turn.outbox, self._first.outbox)
-        if text.lstrip().startswith("/"):  # a command of the agent's own may raise what it may do; some ignore blanks
-            text = f"{_NO_COMMAND}{text}"
-        system = [] if self._has_system else told.before(turn)
-        files = attached.parts(turn, self._opening.takes, as_text=self._dialect.files_as_text)
-        return [*system, told.text_part(text), *files, *told.after(turn)]
+        if text.lstrip().startswith("/"):  # an agent's own command could raise its access; some agents ignore blanks
+            text = f"{_PLAIN_TEXT_PREFIX}{text}"
+        system = [] if self._has_system else told.parts_before(turn)
+        files = attached.file_parts(turn, self._opening.takes, as_text=self._dialect.files_as_text)
+        return [*system, told.text_part(text), *files, *told.parts_after(turn)]
 
     @property
     def _has_system(self) -> bool:
@@ -199,75 +199,75 @@ class AcpLink:
     def _on_updated(self, params: wire.Params, line: bytes, now: float) -> list[Step]:
         update, reader = params.update, self._reader
         if not self._opening.session_id or params.session_id != self._opening.session_id:
-            return []  # of a session that is being loaded, or of a subagent
+            return []  # an update of a session that is being loaded, or of a subagent
         match update.session_update:
             case "available_commands_update":
                 self._controls.commands = update.available_commands
             case "usage_update":
-                return self._filled(update)
+                return self._on_usage_updated(update)
             case "current_mode_update" | "config_option_update":
                 before = self._options.mode
                 self._options.record({"configOptions": update.config_options, "currentModeId": update.current_mode_id})
-                return [*self._changed(before), *self._kept_mode()]
+                return [*self._report_mode(before), *self._check_mode()]
         if reader is None:
             return [Stirred()] if self._is_ready and update.session_update == "tool_call" else []
-        known = [] if update.session_update in QUIET else self._on_begun(reader)
-        return [*known, *(Say(event) for event in reader.updated(update, line, now))]
+        known = [] if update.session_update in QUIET_UPDATES else self._on_begun(reader)
+        return [*known, *(Say(event) for event in reader.on_updated(update, line, now))]
 
-    def _filled(self, update: wire.Update) -> list[Step]:
+    def _on_usage_updated(self, update: wire.Update) -> list[Step]:
         """Record how full the context is, and return the step that reports it. Without a running turn or a change,
         return no step."""
         before = (self._counter.used, self._counter.size)
-        self._counter.context(update)
+        self._counter.record_context(update)
         used, size = self._counter.used, self._counter.size
         if self._reader is None or used is None or before == (used, size):
             return []
         return [Say(events.ContextUsed(used=used, size=size))]
 
-    def _changed(self, before: str) -> list[Step]:
+    def _report_mode(self, before: str) -> list[Step]:
         """Return the step that reports the session's mode. Without a running turn, or if the mode is still `before`,
         return no step."""
         mode = self._options.mode
         return [Say(events.StatusChanged(state="mode", detail=mode))] if self._reader and mode != before else []
 
-    def _kept_mode(self) -> list[Step]:
+    def _check_mode(self) -> list[Step]:
         """Return the steps that end the conversation, if the session left the mode that beam chose for a mode that may
         allow more; else none."""
-        access, wide = self._first.access, self._options.has(self._dialect.never)
+        access, wide = self._first.access, self._options.first_with_value(self._dialect.never)
         wanted, mode = self._opening.mode, self._options.mode
-        is_narrow = wanted in (None, mode) or any(word in mode.lower().rpartition("#")[2] for word in _NARROW)
+        is_narrow = wanted in (None, mode) or any(word in mode.lower().rpartition("#")[2] for word in _NARROW_MODES)
         if not self._is_ready or access == "full" or (is_narrow and not wide):
             return []
         what = f"turned on {wide}" if wide else f"went into the mode {mode!r}"
         return self._break(f"{self._dialect.name} {what}, which may allow more than {access}", Class.UNSUPPORTED)
 
-    def _unknown(self, what: str, line: bytes) -> list[Step]:
-        return [] if self._reader is None else [Say(event) for event in self._reader.unknown(what, line)]
+    def _on_unknown(self, what: str, line: bytes) -> list[Step]:
+        return [] if self._reader is None else [Say(event) for event in self._reader.on_unknown(what, line)]
 
-    # -- its end -------------------------------------------------------------------------------------------------------
+    # -- the end of a turn or of the conversation ----------------------------------------------------------------------
 
     def _interrupt(self, now: float) -> list[Step]:
         if self._reader is None:
             return []
         self._stop_deadline = self._stop_deadline or now + STOP_S
         cancel = wire.notification("session/cancel", {"sessionId": self._opening.session_id})
-        return [*self._requests.cancelled(), cancel]  # some end no turn while a request of theirs is open
+        return [*self._requests.cancel_all(), cancel]  # some agents end no turn while one of their requests is open
 
     def _on_completed(self, reply: Reply) -> list[Step]:
         reader, is_stopping = self._reader, self._stop_deadline is not None
         assert reader is not None
         if not reply.error:
             known = self._on_begun(reader)
-            return [*known, *self._over(*reader.end(object_of(reply.result), is_stopping=is_stopping), fit=True)]
+            return [*known, *self._end_turn(*reader.end(object_of(reply.result), is_stopping=is_stopping), fit=True)]
         is_fit = failure_of(reply.failure).class_ is not Class.AUTH
-        return self._over(*reader.failed(reply.failure, is_stopping=is_stopping), fit=is_fit)
+        return self._end_turn(*reader.end_failed(reply.failure, is_stopping=is_stopping), fit=is_fit)
 
-    def _over(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
+    def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
         if self._reader is not None:
-            verdict = held_to_schema(self._reader.turn, verdict)
+            verdict = apply_schema(self._reader.turn, verdict)
         self._reader, self._stop_deadline = None, None
         steps: list[Step] = [Say(event) for event in emitted]
-        return [*self._requests.cancelled(), *steps, Over(verdict=verdict, fit=fit)]
+        return [*self._requests.cancel_all(), *steps, Over(verdict=verdict, fit=fit)]
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
         self._is_broken, self._reader, self._stop_deadline = True, None, None
@@ -275,7 +275,7 @@ class AcpLink:
         return [Broken(reason=why, class_=class_)]
 
 
-def _refusal(turn: Turn, class_: Class, why: str) -> list[Step]:
+def _refuse_turn(turn: Turn, class_: Class, why: str) -> list[Step]:
     """Return the step that ends a turn as failed, without sending its message to the agent."""
     session_id = None if turn.fork else turn.session_id
     verdict = Verdict(status=Status.FAILED, class_=class_, reason=why, session_id=session_id)

@@ -6,17 +6,17 @@ Does not depend on the request that failed.
 from __future__ import annotations
 
 from beam.agents.acp.wire import AUTH_REQUIRED, NOT_FOUND
-from beam.agents.failures import class_of, plain
+from beam.agents.failures import class_of, unwrap_api_message
 from beam.agents.fields import Object, integer, obj, string
 from beam.agents.oneshot import Failure
 from beam.model.outcome import Class
 
-_DETAILS = ("details", "message", "error", "reason")
+_DETAIL_KEYS = ("details", "message", "error", "reason")
 
 
 def failure_of(error: Object) -> Failure:
     """Return a JSON-RPC error as a failure."""
-    reason, code = words_of(error), integer(error, "code")
+    reason, code = error_text(error), integer(error, "code")
     said = f"{reason} {string(error, 'message')}"  # with all that the API answered
     if code == AUTH_REQUIRED:
         return Failure(Class.AUTH, reason)
@@ -24,17 +24,17 @@ def failure_of(error: Object) -> Failure:
     return Failure(class_of(status, said), reason, status)
 
 
-def words_of(error: Object) -> str:
+def error_text(error: Object) -> str:
     """Return the error's message and details as one text."""
-    message, data = plain(string(error, "message")), obj(error, "data")
-    more = next((string(data, key) for key in _DETAILS if string(data, key)), "") or string(error, "data")
+    message, data = unwrap_api_message(string(error, "message")), obj(error, "data")
+    more = next((string(data, key) for key in _DETAIL_KEYS if string(data, key)), "") or string(error, "data")
     if more in message:
         return message or "it gave no reason"
     return more if message in ("", "Internal error") or message in more else f"{message}: {more}"
 
 
-def is_lost(error: Object, words: tuple[str, ...]) -> bool:
+def is_session_lost(error: Object, words: tuple[str, ...]) -> bool:
     """Return whether an error proves that the session does not exist: by its code, or because its text contains one
     of `words`."""
-    text = words_of(error)
+    text = error_text(error)
     return integer(error, "code") == NOT_FOUND or any(word in text for word in words)

@@ -26,12 +26,12 @@ class Counter:
         self._total: Total | None = figures.NOTHING_YET
         if self._counts == "session" and not is_new:
             self._total = turn.carried
-        self._spent: float | None = 0.0 if is_new else None  # in the session, before this turn
+        self._spent: float | None = 0.0 if is_new else None  # the cost of the session before this turn
         self._cost: float | None = None
         self._is_told = False  # the agent reported the cost since the last turn began
         self._has_begun = False
 
-    def context(self, reported: Update) -> None:
+    def record_context(self, reported: Update) -> None:
         """Record a report about the session's context window and the session's cost."""
         self.used = self.used if reported.used is None else reported.used
         self.size = self.size if reported.size is None else reported.size
@@ -41,26 +41,26 @@ class Counter:
             if amount is not None:
                 self._cost, self._is_told = amount, True
 
-    def begin(self) -> None:
+    def begin_turn(self) -> None:
         """Record that a turn begins. The cost before this turn is unknown if the agent reported none in the turn
         before."""
         if self._has_begun:
             self._spent = self._cost if self._is_told else None
         self._has_begun, self._is_told = True, False
 
-    def cost(self) -> float | None:
+    def cost_of_turn(self) -> float | None:
         """Return the cost of the turn so far in US dollars, None if unknown. The agent reports the cost of the whole
         session, so the cost before the turn is subtracted."""
         if not self._is_told or self._cost is None or self._spent is None or self._cost < self._spent:
             return None
-        return figures.cost([self._cost, -self._spent])
+        return figures.sum_costs([self._cost, -self._spent])
 
-    def in_chunk(self, meta: object) -> Usage | None:
+    def usage_in_chunk(self, meta: object) -> Usage | None:
         """Return the usage of one model call, for an agent that reports it with a piece of its answer."""
         usage = obj(object_of(meta), "usage")
         return _usage(usage) if usage and self._counts == "calls" else None
 
-    def at_end(self, result: Object) -> tuple[Usage | None, Total | None]:
+    def usage_at_end(self, result: Object) -> tuple[Usage | None, Total | None]:
         """Return the usage of the turn, from the message that ends the turn, and the running total of the session. Each
         is None if the agent does not report it."""
         if self._counts in ("nothing", "calls"):
@@ -69,15 +69,15 @@ class Counter:
         reported = obj(result, "usage")
         if not quota and not reported:
             return None, None
-        usage = _usage(reported) if reported else _quota(quota)
+        usage = _usage(reported) if reported else _usage_from_quota(quota)
         if self._counts == "turn":
-            return _known(usage), None
-        total = figures.total(usage, cost_usd=None, models=None)
+            return _usage_or_unknown(usage), None
+        total = figures.make_total(usage, cost_usd=None, models=None)
         before, self._total = self._total, total
-        return _known(figures.since(before, total)), total if self._counts == "session" else None
+        return _usage_or_unknown(figures.usage_since(before, total)), total if self._counts == "session" else None
 
 
-def _known(usage: Usage) -> Usage:
+def _usage_or_unknown(usage: Usage) -> Usage:
     """Return the figures of a turn. If the agent counted nothing, as for a call that failed, all figures are None."""
     return Usage() if figures.is_nothing(usage) else usage
 
@@ -85,7 +85,7 @@ def _known(usage: Usage) -> Usage:
 def _usage(reported: Object) -> Usage:
     cached, written = integer(reported, "cachedReadTokens"), integer(reported, "cachedWriteTokens")
     given = integer(reported, "inputTokens")
-    if given is not None and not _is_apart(reported):
+    if given is not None and not _excludes_cached_tokens(reported):
         given = max(0, given - (cached or 0))
     return Usage(
         input_tokens=given,
@@ -96,7 +96,7 @@ def _usage(reported: Object) -> Usage:
     )
 
 
-def _is_apart(reported: Object) -> bool:
+def _excludes_cached_tokens(reported: Object) -> bool:
     """Return whether the reported input tokens exclude cached tokens. They do if all parts add up to the reported
     total."""
     names = ("inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens")
@@ -104,5 +104,5 @@ def _is_apart(reported: Object) -> bool:
     return sum(parts) == integer(reported, "totalTokens")
 
 
-def _quota(reported: Object) -> Usage:
+def _usage_from_quota(reported: Object) -> Usage:
     return Usage(input_tokens=integer(reported, "input_tokens"), output_tokens=integer(reported, "output_tokens"))

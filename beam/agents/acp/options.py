@@ -11,9 +11,9 @@ from typing import Literal
 
 from beam.agents.fields import Object, obj, objects, objects_of, string
 
-Kind = Literal["mode", "model", "thought_level"]
-Wanted = tuple[str, Object]
-_OLD: dict[Kind, tuple[str, str, str, str, str]] = {
+SettingKind = Literal["mode", "model", "thought_level"]
+SettingRequest = tuple[str, Object]
+_OLD_LISTS: dict[SettingKind, tuple[str, str, str, str, str]] = {
     "mode": ("modes", "availableModes", "id", "currentModeId", "session/set_mode"),
     "model": ("models", "availableModels", "modelId", "currentModelId", "session/set_model"),
 }
@@ -26,7 +26,7 @@ class Options:
     def __init__(self) -> None:
         self.mode = ""
         self._options: list[Object] = []
-        self._old: dict[Kind, Object] = {}
+        self._old: dict[SettingKind, Object] = {}
 
     def record(self, answer: Object) -> None:
         """Record the settings in an answer or an update."""
@@ -34,21 +34,21 @@ class Options:
             self._options = objects_of(answer["configOptions"])
             option = self._option("mode")
             self.mode = self.mode if option is None else string(option, "currentValue")
-        for kind, (group, _, _, current, _) in _OLD.items():
+        for kind, (group, _, _, current, _) in _OLD_LISTS.items():
             if group in answer:
                 self._old[kind] = obj(answer, group)
                 if kind == "mode" and self._option("mode") is None:
                     self.mode = string(self._old[kind], current)
         self.mode = string(answer, "currentModeId") or self.mode
 
-    def current(self, kind: Kind) -> str:
+    def current(self, kind: SettingKind) -> str:
         """Return the current value of a setting; "" if there is none."""
         option = self._option(kind)
         if option is not None:
             return string(option, "currentValue")
-        return string(self._old.get(kind, {}), _OLD[kind][3]) if kind in _OLD else ""
+        return string(self._old.get(kind, {}), _OLD_LISTS[kind][3]) if kind in _OLD_LISTS else ""
 
-    def values(self, kind: Kind) -> list[str]:
+    def values(self, kind: SettingKind) -> list[str]:
         """Return the values that a setting can have."""
         option = self._option(kind)
         if option is not None:
@@ -56,10 +56,10 @@ class Options:
             return [string(each, "value") for each in flat]
         if kind not in self._old:
             return []
-        _, list_key, name, _, _ = _OLD[kind]
+        _, list_key, name, _, _ = _OLD_LISTS[kind]
         return [string(each, name) for each in objects(self._old[kind], list_key)]
 
-    def has(self, values: Mapping[str, str]) -> str:
+    def first_with_value(self, values: Mapping[str, str]) -> str:
         """Return the id of the first option whose current value is the value for that id in `values`; "" if there is
         none."""
         found = (
@@ -67,7 +67,7 @@ class Options:
         )
         return next(found, "")
 
-    def setting(self, kind: Kind, value: str) -> Wanted | None:
+    def setting(self, kind: SettingKind, value: str) -> SettingRequest | None:
         """Return the method and the parameters that change the setting; None if the session has no such setting or
         value."""
         if value not in self.values(kind):
@@ -75,9 +75,9 @@ class Options:
         option = self._option(kind)
         if option is not None:
             return "session/set_config_option", {"configId": string(option, "id"), "value": value}
-        return _OLD[kind][4], {_PARAMETERS[kind]: value}
+        return _OLD_LISTS[kind][4], {_PARAMETERS[kind]: value}
 
-    def _option(self, kind: Kind) -> Object | None:
+    def _option(self, kind: SettingKind) -> Object | None:
         by_category = (option for option in self._options if option.get("category") == kind)
         by_name = (option for option in self._options if option.get("id") == kind)
         return next(by_category, None) or next(by_name, None)

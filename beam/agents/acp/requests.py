@@ -16,16 +16,16 @@ from beam.agents.base import raw_json
 from beam.agents.fields import Object, object_of, objects, string, strings
 from beam.agents.jsonrpc import Id, key_of
 from beam.agents.link import Asked, Decide, Say, Step
-from beam.agents.typed import as_far_as_fits
+from beam.agents.typed import fit_fields
 from beam.model import events
 
-PERMISSION = "session/request_permission"
-_MOST = 100  # requests that wait at the same time
-_SESSION = "session"  # the word in the name of an option that allows no longer than that
-_CANCELLED: Object = {"outcome": {"outcome": "cancelled"}}
+PERMISSION_METHOD = "session/request_permission"
+_MOST_OPEN = 100  # requests that wait at the same time
+_SESSION_WORD = "session"  # a word in the name of an option that allows only for this session
+_CANCELLED_OUTCOME: Object = {"outcome": {"outcome": "cancelled"}}
 
 
-class _Open(Struct, frozen=True):
+class _OpenRequest(Struct, frozen=True):
     """A request that waits for a decision: its id, the id of its call, and the option for each decision ("" if the
     agent offers no such option)."""
 
@@ -40,20 +40,20 @@ class Requests:
     """The requests of one process. Methods take the `reader` of the running turn, None between two turns."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenRequest] = {}
 
     def handle_request(self, number: Id, method: str, params: Object, reader: TurnReader | None) -> list[Step]:
         """Return the steps that follow from a request: it becomes an ask, or is answered immediately."""
-        if method != PERMISSION:
-            return [*_unanswerable(method, params), wire.refusal(number, f"beam does not answer {method[:80]}")]
+        if method != PERMISSION_METHOD:
+            return [*_unanswerable_notice(method, params), wire.refusal(number, f"beam does not answer {method[:80]}")]
         key = key_of(number)
-        update = as_far_as_fits(wire.Update, object_of(params.get("toolCall")))
-        if reader is None or not update.tool_call_id or len(self._open) >= _MOST:
-            return [wire.answer(number, _CANCELLED)]
+        update = fit_fields(wire.Update, object_of(params.get("toolCall")))
+        if reader is None or not update.tool_call_id or len(self._open) >= _MOST_OPEN:
+            return [wire.answer(number, _CANCELLED_OUTCOME)]
         if key in self._open:
             return []
         call, before = reader.on_asked(update)
-        waiting = _options(number, call.id, objects(params, "options"))
+        waiting = _open_request(number, call.id, objects(params, "options"))
         steps: list[Step] = [Say(event) for event in before]
         turn = reader.turn
         paths = () if call.is_unsure else call.paths
@@ -61,7 +61,7 @@ class Requests:
         is_allowed = rights.allows(turn.access, call.kind, paths, given, turn.cwd, others=call.others)
         is_allowed &= bool(waiting.once or waiting.always)
         if is_allowed and not turn.rules.rules:
-            return [*steps, wire.answer(number, _selected(waiting.once or waiting.always))]
+            return [*steps, wire.answer(number, _selected_outcome(waiting.once or waiting.always))]
         self._open[key] = waiting
         asked = Asked(
             key=key,
@@ -72,7 +72,7 @@ class Requests:
             suggestions=raw_json(["the same again in this session"] if waiting.always else []),
             allow=bool(waiting.once),
             always=bool(waiting.always),
-            call=call.in_rules,
+            call=call.call_for_rules,
             granted=is_allowed,
         )
         return [*steps, asked]
@@ -88,30 +88,30 @@ class Requests:
             option = waiting.reject if decide.decision == "deny" else ""
             if reader is not None:
                 reader.on_denied(waiting.call_id)
-        return [wire.answer(waiting.number, _selected(option))]
+        return [wire.answer(waiting.number, _selected_outcome(option))]
 
-    def cancelled(self) -> list[Step]:
+    def cancel_all(self) -> list[Step]:
         """Return the steps that answer all open requests with "cancelled"."""
-        found: list[Step] = [wire.answer(waiting.number, _CANCELLED) for waiting in self._open.values()]
+        found: list[Step] = [wire.answer(waiting.number, _CANCELLED_OUTCOME) for waiting in self._open.values()]
         self._open.clear()
         return found
 
 
-def _selected(option: str) -> Object:
-    return {"outcome": {"outcome": "selected", "optionId": option}} if option else _CANCELLED
+def _selected_outcome(option: str) -> Object:
+    return {"outcome": {"outcome": "selected", "optionId": option}} if option else _CANCELLED_OUTCOME
 
 
-def _options(number: Id, call_id: str, offered: list[Object]) -> _Open:
-    def of(*kinds: str, word: str = "") -> str:
+def _open_request(number: Id, call_id: str, offered: list[Object]) -> _OpenRequest:
+    def option_id(*kinds: str, word: str = "") -> str:
         for kind in kinds:
             for option in offered:
                 if option.get("kind") == kind and word in string(option, "name").lower():
                     return string(option, "optionId")
         return ""
 
-    always = of("allow_always", word=_SESSION)
-    reject = of("reject_once") or of("reject_always")
-    return _Open(number, call_id, of("allow_once"), always, reject)
+    always = option_id("allow_always", word=_SESSION_WORD)
+    reject = option_id("reject_once") or option_id("reject_always")
+    return _OpenRequest(number, call_id, option_id("allow_once"), always, reject)
 
 
 def _description(call: Call) -> str:
@@ -124,7 +124,7 @@ def _description(call: Call) -> str:
     return lines_shown or bytes(raw_json(call.input)).decode()
 
 
-def _unanswerable(method: str, params: Object) -> list[Step]:
+def _unanswerable_notice(method: str, params: Object) -> list[Step]:
     """Return the notice about a question that nobody can decide here; none for any other request."""
     if not method.startswith("elicitation/"):
         return []

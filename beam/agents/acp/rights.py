@@ -13,8 +13,8 @@ from collections.abc import Collection
 from beam.agents.fields import Object
 from beam.model.message import Access
 
-_LOOKS = ("read", "search")
-_ALLOWED: dict[Access, tuple[str, ...]] = {"read": _LOOKS, "edit": (*_LOOKS, "edit")}
+_READING_KINDS = ("read", "search")
+_ALLOWED_KINDS: dict[Access, tuple[str, ...]] = {"read": _READING_KINDS, "edit": (*_READING_KINDS, "edit")}
 
 
 def allows(
@@ -26,7 +26,7 @@ def allows(
     has to be the folder or inside it."""
     if access == "full":
         return True
-    if kind not in _ALLOWED.get(access, ()) or not paths or "command" in arguments or "cmd" in arguments:
+    if kind not in _ALLOWED_KINDS.get(access, ()) or not paths or "command" in arguments or "cmd" in arguments:
         return False
     return all(is_within(path, cwd) for path in (*paths, *(f"{path}/x" for path in others)))
 
@@ -35,7 +35,7 @@ def is_within(path: str, cwd: str) -> bool:
     """Return whether a path is inside the folder, both as it is spelled and after its links are followed."""
     if not cwd or not path or "\0" in path or path.startswith("~"):  # some tools take `~` for the home folder
         return False
-    folder = os.path.normpath(cwd)  # as texts
+    folder = os.path.normpath(cwd)  # compares the paths as they are spelled
     joined = os.path.join(folder, path)  # noqa: PTH118
     return _is_below(os.path.normpath(joined), folder) and _is_below(os.path.realpath(joined), os.path.realpath(folder))
 

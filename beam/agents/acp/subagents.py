@@ -10,7 +10,7 @@ from beam.agents.fields import object_of, string
 from beam.model import events
 from beam.model.events import Event
 
-WORDS = ("agent_message_chunk", "agent_thought_chunk")
+TEXT_UPDATES = ("agent_message_chunk", "agent_thought_chunk")
 
 
 def parent_in(meta: object) -> str | None:
@@ -26,7 +26,7 @@ class Subagents:
     def __init__(self) -> None:
         self._open: dict[str, tuple[str, list[str]]] = {}
 
-    def said(self, parent: str, kind: str, text: str) -> list[Event]:
+    def add_piece(self, parent: str, kind: str, text: str) -> list[Event]:
         """Record one more piece of a subagent's text or thought, and return the events."""
         if not text:
             return []
@@ -35,14 +35,14 @@ class Subagents:
         if ended or not pieces:
             self._open[parent] = (kind, pieces := [])
         pieces.append(text)
-        return [*ended, events.TextDelta(text=text, parent=parent)] if kind == WORDS[0] else ended
+        return [*ended, events.TextDelta(text=text, parent=parent)] if kind == TEXT_UPDATES[0] else ended
 
     def end(self, parent: str) -> list[Event]:
         """End the current text of one subagent, and return its event."""
         kind, pieces = self._open.pop(parent, ("", []))
         if not pieces:
             return []
-        of = events.Text if kind == WORDS[0] else events.Thinking
+        of = events.Text if kind == TEXT_UPDATES[0] else events.Thinking
         return [of(text="".join(pieces), parent=parent)]
 
     def end_all(self) -> list[Event]:

@@ -17,10 +17,10 @@ from beam.rules.call import ToolCall
 from beam.rules.rule import Rule
 
 _BEAM = Enforced("beam")
-_NOBODY = Enforced("", "in this mode it asks beam about no call")
-_OTHER = Enforced("", "with this access it does not ask beam about such calls")
-_UNASKED = Enforced("", "with this access it may do such a call without asking beam")
-_FREE = Enforced("", "with access full it does everything without asking beam")
+_NEVER_ASKS = Enforced("", "in this mode it asks beam about no call")
+_ASKS_OTHER_CALLS = Enforced("", "with this access it does not ask beam about such calls")
+_MAY_SKIP_ASKING = Enforced("", "with this access it may do such a call without asking beam")
+_FULL_ACCESS = Enforced("", "with access full it does everything without asking beam")
 
 
 class AskRules(Struct, frozen=True, kw_only=True):
@@ -38,16 +38,16 @@ class AskRules(Struct, frozen=True, kw_only=True):
     def enforced(self, rule: Rule, face: Face, access: Access) -> Enforced:
         """Return who enforces this rule in a turn with this face and access."""
         if face != "dialogue":
-            return _NOBODY
+            return _NEVER_ASKS
         if rule.tool in self.always.get(access, ()):
             return _BEAM
         if rule.behavior == "deny" and rule.tool in self.absent.get(access, ()):
-            return _BEAM  # which starts it without the tool
+            return _BEAM  # beam starts the agent without the tool
         if rule.tool in self.beyond.get(access, ()):
-            return _BEAM if rule.behavior == "allow" else _UNASKED
-        return _FREE if access == "full" else _OTHER
+            return _BEAM if rule.behavior == "allow" else _MAY_SKIP_ASKING
+        return _FULL_ACCESS if access == "full" else _ASKS_OTHER_CALLS
 
     def call(self, tool: str, arguments: object) -> ToolCall | None:
         """Return None, because the name of a tool says too little. The link maps each request itself
-        (`Call.in_rules`)."""
+        (`Call.call_for_rules`)."""
         return None

@@ -11,24 +11,24 @@ from collections.abc import Callable
 from msgspec import structs
 
 from beam.agents import oneshot
-from beam.agents.acp.calls import OVER, Call
+from beam.agents.acp.calls import END_STATUSES, Call
 from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.failures import failure_of
 from beam.agents.acp.figures import Counter
-from beam.agents.acp.subagents import WORDS, Subagents, parent_in
+from beam.agents.acp.subagents import TEXT_UPDATES, Subagents, parent_in
 from beam.agents.acp.wire import Update
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, object_of, objects_of, string
-from beam.agents.images import image_of
+from beam.agents.images import image_in_block
 from beam.model import events
 from beam.model.events import Event, PlanStep
 from beam.model.outcome import Denial, Status
 
 _PROGRESS_S = 1.0
-_STATUS = re.compile(r"[45]\d\d ")
-_DENIED = "it was denied"
-_ENDS = {"end_turn": "stop", "max_tokens": "length", "refusal": "refused"}
-QUIET = frozenset(  # they say nothing of a turn
+_HTTP_STATUS = re.compile(r"[45]\d\d ")
+_DENIED_OUTPUT = "it was denied"
+_END_BY_STOP = {"end_turn": "stop", "max_tokens": "length", "refusal": "refused"}
+QUIET_UPDATES = frozenset(  # updates that are not about a turn
     {
         *("available_commands_update", "session_info_update", "config_option_update", "current_mode_update"),
         *("usage_update", "user_message_chunk", "compaction_summary_chunk"),
@@ -56,9 +56,9 @@ class TurnReader:
         self._thoughts: list[str] = []
         self._message_id: object = None
         self._subagents = Subagents()
-        self._is_alive = False  # it said or did something
-        self._is_failing = False  # its model failed, by its status
-        self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what
+        self._is_alive = False  # the agent said or did something
+        self._is_failing = False  # the agent's status says that its model failed
+        self._progress: dict[str, tuple[float, str]] = {}  # the time and the text of the last progress event, by call
 
     def on_begun(self) -> list[Event]:
         """Record that the agent has received the prompt, and return the event of the session. Later calls return no
@@ -66,7 +66,7 @@ class TurnReader:
         if self.is_known:
             return []
         self.is_known = True
-        opened = self._summary.opened(self.turn, self._session_id, model=self._model)
+        opened = self._summary.on_opened(self.turn, self._session_id, model=self._model)
         return self._with_system(opened) if self._system else opened
 
     def _with_system(self, opened: list[Event]) -> list[Event]:
@@ -81,15 +81,15 @@ class TurnReader:
         ]
         return [*told, events.Notice(text=text, code="system")]
 
-    # -- what it says --------------------------------------------------------------------------------------------------
+    # -- updates and texts ---------------------------------------------------------------------------------------------
 
-    def updated(self, update: Update, line: bytes, now: float) -> list[Event]:
+    def on_updated(self, update: Update, line: bytes, now: float) -> list[Event]:
         """Return the events of an update. Events for earlier text that this update ends come first. Then come the
         events of the update itself; the first of these has the line in `raw`, unless it is a text delta."""
         kind = update.session_update
         parent = None if update.meta is None else parent_in(update.meta)
-        if parent is not None and kind in WORDS:
-            return self._subagents.said(parent, kind, _text_of(update.content))
+        if parent is not None and kind in TEXT_UPDATES:
+            return self._subagents.add_piece(parent, kind, _text_of(update.content))
         if kind == "agent_message_chunk":
             return self._message(update)
         if kind == "agent_thought_chunk":
@@ -99,17 +99,17 @@ class TurnReader:
             return ended
         if kind in ("tool_call", "tool_call_update"):
             ended = self._end_words() if parent is None else self._subagents.end(parent)
-            told = self._call(update, now)
+            told = self._on_call(update, now)
             call = self._calls.get(update.tool_call_id)
-            return [*ended, *oneshot.with_line(told, line, images=() if call is None else call.images)]
+            return [*ended, *oneshot.with_raw_line(told, line, images=() if call is None else call.images)]
         if kind == "session_info_update":
-            self._take_status(update.meta)
-        if kind in QUIET:
+            self._record_status(update.meta)
+        if kind in QUIET_UPDATES:
             return []
         read = _KINDS.get(kind)
-        return oneshot.with_line(self._unknown(kind) if read is None else read(self, update), line)
+        return oneshot.with_raw_line(self._unknown_event(kind) if read is None else read(self, update), line)
 
-    def _take_status(self, meta: object) -> None:
+    def _record_status(self, meta: object) -> None:
         """Record whether the agent's status says that its model failed."""
         *keys, failing = self._dialect.fails_at or ("",)
         value = meta
@@ -118,9 +118,9 @@ class TurnReader:
         if keys and isinstance(value, str) and value != "idle":
             self._is_failing = value == failing
 
-    def unknown(self, what: str, line: bytes) -> list[Event]:
+    def on_unknown(self, what: str, line: bytes) -> list[Event]:
         """Return the event for a line of unknown meaning."""
-        return oneshot.with_line(self._unknown(what), line)
+        return oneshot.with_raw_line(self._unknown_event(what), line)
 
     def on_asked(self, update: Update) -> tuple[Call, list[Event]]:
         """Record a permission request about a call. Return the call, and the events to record before the request."""
@@ -130,7 +130,7 @@ class TurnReader:
             ended += self._end_denied(call)
         if call is None or call.is_over:  # some agents use the id of a finished call again
             call = self._new_call(update.tool_call_id)
-        call.ask(update)
+        call.record_request(update)
         return call, [*ended, *self._record_call(call)]
 
     def on_denied(self, call_id: str) -> None:
@@ -139,16 +139,16 @@ class TurnReader:
             self._calls[call_id].is_denied = True
 
     @staticmethod
-    def _unknown(what: str) -> list[Event]:
+    def _unknown_event(what: str) -> list[Event]:
         return [events.Unknown(what=what or "no sessionUpdate")]
 
     def _message(self, update: Update) -> list[Event]:
         text = _text_of(update.content)
         counted: list[Event] = []
-        usage = self._counter.in_chunk(update.meta)
+        usage = self._counter.usage_in_chunk(update.meta)
         if usage is not None:
             counted = self._summary.counted(usage, None)
-        if not text and (shown := image_of(object_of(update.content))) is not None:
+        if not text and (shown := image_in_block(object_of(update.content))) is not None:
             self._is_alive = True
             return [*self._end_words(), shown, *counted]
         if not text or text.startswith(self._dialect.noise or ("\0",)) or self._is_aside(text):
@@ -182,17 +182,17 @@ class TurnReader:
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def _call(self, update: Update, now: float) -> list[Event]:
+    def _on_call(self, update: Update, now: float) -> list[Event]:
         if not update.tool_call_id:
-            return self._unknown(update.session_update)
+            return self._unknown_event(update.session_update)
         is_new = update.session_update == "tool_call"
         call = self._calls.get(update.tool_call_id)
         if call is None or (is_new and call.is_over):
             call = self._new_call(update.tool_call_id)
         if call.is_over:
             return []
-        call.take(update)
-        if call.status in OVER:
+        call.record_update(update)
+        if call.status in END_STATUSES:
             return [*self._record_call(call), *self._record_end(call)]
         if not call.is_recorded:
             return self._record_call(call) if call.is_known or (is_new and call.status == "in_progress") else []
@@ -207,10 +207,10 @@ class TurnReader:
             return []
         call.is_recorded = self._is_alive = True
         self._progress[call.id] = (float("-inf"), call.text)
-        if call.parent is not None:  # what a subagent calls takes nothing from the answer
+        if call.parent is not None:  # a subagent's call does not change the answer
             given = raw_json(call.input)
             return [events.ToolCalled(call_id=call.id, name=call.name, input=given, parent=call.parent)]
-        return self._summary.called(call.id, call.name, call.input)
+        return self._summary.on_called(call.id, call.name, call.input)
 
     def _record_end(self, call: Call) -> list[Event]:
         call.is_over = True
@@ -225,7 +225,7 @@ class TurnReader:
         if call.parent is not None:
             returned = events.ToolReturned(call_id=call.id, output=call.output, is_error=is_error, parent=call.parent)
             return [*found, returned, *images]
-        return [*found, *self._summary.returned(call.id, call.output, is_error=is_error), *images]
+        return [*found, *self._summary.on_returned(call.id, call.output, is_error=is_error), *images]
 
     def _is_denied(self, call: Call) -> bool:
         """Return whether the agent itself denied the call: its tool is left out, or the text of its result says so."""
@@ -239,7 +239,7 @@ class TurnReader:
         self._progress[call.id] = (now, call.text)
         return [events.ToolProgress(call_id=call.id, text=call.text, parent=call.parent)]
 
-    # -- the rest ------------------------------------------------------------------------------------------------------
+    # -- other updates -------------------------------------------------------------------------------------------------
 
     def _plan(self, update: Update) -> list[Event]:
         steps = [(string(entry, "content"), string(entry, "status")) for entry in objects_of(update.entries)]
@@ -250,21 +250,21 @@ class TurnReader:
         return [events.Notice(text=text, code="notice")] if text else []
 
     def _on_compacted(self, update: Update) -> list[Event]:
-        return [events.StatusChanged(state="compacted" if update.status in OVER else "compacting")]
+        return [events.StatusChanged(state="compacted" if update.status in END_STATUSES else "compacting")]
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def end(self, result: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
         """Return the last events and the verdict on a turn that the agent ended."""
-        emitted = self._last_words()
+        emitted = self._last_events()
         stop = string(result, "stopReason")
-        self._summary.ended = _ENDS.get(stop, "")
-        self._summary.cost_usd = self._counter.cost()
-        usage, total = self._counter.at_end(result)
+        self._summary.ended = _END_BY_STOP.get(stop, "")
+        self._summary.cost_usd = self._counter.cost_of_turn()
+        usage, total = self._counter.usage_at_end(result)
         if usage is not None:
             self._summary.usage = usage
             emitted.append(events.UsageSeen(usage=usage, cost_usd=self._summary.cost_usd, total=total))
-        if is_stopping or stop == "cancelled":  # some say `end_turn` of a turn that they cancelled
+        if is_stopping or stop == "cancelled":  # some agents report `end_turn` for a turn that they cancelled
             self._summary.ended = ""
             return emitted, self._verdict(emitted, Exit(code=0, stopped_by="interrupted"))
         if stop == "max_turn_requests":
@@ -273,15 +273,15 @@ class TurnReader:
             return emitted, structs.replace(self._verdict(emitted, Exit(code=0)), status=Status.LIMIT, reason=reason)
         if not self._summary.ended:
             emitted += self._summary.on_failed(f"{self._dialect.name} ended the turn with {stop or 'no reason'!r}")
-        elif failure := self._failure_for_an_answer():
+        elif failure := self._failure_in_answer():
             emitted += self._summary.on_failed(failure)
-        elif not self._is_alive and stop == "end_turn":  # so some end a turn in which their model failed
+        elif not self._is_alive and stop == "end_turn":  # some agents end a turn like this if their model failed
             emitted += self._summary.on_failed(
                 f"{self._dialect.name} ended the turn without a word; its own log may say why"
             )
         return emitted, self._verdict(emitted, Exit(code=0))
 
-    def _failure_for_an_answer(self) -> str:
+    def _failure_in_answer(self) -> str:
         """Return the failure that the agent reports in place of an answer; "" if the text is an answer.
 
         A real answer can begin with the same words. Such an answer has used output tokens, and names no HTTP status
@@ -292,24 +292,24 @@ class TurnReader:
         answer, begin = "\n\n".join(self._summary.texts), self._dialect.failed
         if not begin or not answer.startswith(begin):
             return ""
-        is_status = _STATUS.match(answer, len(begin)) is not None
+        is_status = _HTTP_STATUS.match(answer, len(begin)) is not None
         return answer.removeprefix(begin) if is_status or not self._summary.usage.output_tokens else ""
 
-    def failed(self, error: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
+    def end_failed(self, error: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
         """Return the last events and the verdict on a turn that the agent reports as failed."""
-        emitted = self._last_words()
+        emitted = self._last_events()
         if is_stopping:
             return emitted, self._verdict(emitted, Exit(code=0, stopped_by="interrupted"))
         failure = failure_of(error)
         emitted += self._summary.on_failed(failure.reason, failure.http_status, failure.class_)
         return emitted, self._verdict(emitted, Exit(code=0))
 
-    def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
+    def end_cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
         """Return the last events and the verdict on a turn whose process ended first, or whose connection broke."""
-        emitted = self._last_words()
+        emitted = self._last_events()
         return emitted, self._verdict(emitted, exit)
 
-    def _last_words(self) -> list[Event]:
+    def _last_events(self) -> list[Event]:
         emitted = [*self._subagents.end_all(), *self._end_words()]
         texts = self._summary.texts
         for call in self._calls.values():
@@ -323,7 +323,7 @@ class TurnReader:
         if not call.is_recorded or call.is_over:
             return []
         call.is_over = True
-        return self._summary.returned(call.id, _DENIED, is_error=True)
+        return self._summary.on_returned(call.id, _DENIED_OUTPUT, is_error=True)
 
     def _verdict(self, emitted: list[Event], exit: Exit) -> Verdict:
         more, verdict = oneshot.verdict(self.turn, exit, self._summary)

@@ -16,6 +16,6 @@ card = Card(
     install="pipx install aider-chat",
     versions=("0.86.2",),
     obeys=exec.OBEYS,
-    faces={"exec": exec.FACE, "terminal": screen.FACE},
+    faces={"exec": exec.CAPABILITIES, "terminal": screen.CAPABILITIES},
     makes=dict.fromkeys(("HOME/.aider",)),
 )

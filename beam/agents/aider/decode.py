@@ -22,33 +22,34 @@ _VERSION = re.compile(r"Aider v(\S+)")
 _MODEL = re.compile(r"(?:Main m|M)odel: (\S+)")
 _LAST_ANNOUNCEMENT = "Repo-map: "
 _RESTORED = "Restored previous conversation history."
-_ANNOUNCED = ("Aider v", "Model: ", "Main model: ", _LAST_ANNOUNCEMENT, _RESTORED)
+_ANNOUNCEMENTS = ("Aider v", "Model: ", "Main model: ", _LAST_ANNOUNCEMENT, _RESTORED)
 _TOKENS = re.compile(r"Tokens: \S+ sent,(?: .*,)? \S+ received\.(?: Cost: \$(\d{1,9}(?:\.\d+)?) message)?")
 _EDITED = re.compile(r"Applied edit to (.+)")
 _MARKS = ("Tokens: ", "Retrying in ")
 _RETRYING = re.compile(r"Retrying in ([\d.]+) seconds")
 _QUESTION = "(Y)es/(N)o"
-_TALK = re.compile(r"Commit [0-9a-f]{7,} |Did not apply edit to |Skipping edits to |https://aider\.chat/\S")
+_NOTICE = re.compile(r"Commit [0-9a-f]{7,} |Did not apply edit to |Skipping edits to |https://aider\.chat/\S")
 _CUT_OFF = "has hit a token limit!"
 _ERROR = re.compile(r"litellm\.\w+|.*\b(APIConnectionError|AuthenticationError|Model \S+ has hit a token limit!)")
 _SHORTEST_ERROR = len("litellm.x")
-# What broke an answer off stands in the middle of its last line, wrapped, up to the end or to the next try.
-_BROKEN = re.compile(r"litellm\.\w*(?:Error|Exception|Timeout): ")
-_BROKEN_LINES = 5
+# The error that broke an answer off begins in the middle of the answer's last line, and is wrapped. It goes up to the
+# end of the output, or to the next try.
+_BREAKING_ERROR = re.compile(r"litellm\.\w*(?:Error|Exception|Timeout): ")
+_MOST_ERROR_LINES = 5
 
 
-class Text:
-    """The decoder of the output of one process."""
+class TextDecoder:
+    """Decodes the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._summary = OutputSummary(name="aider", model=turn.model)
         self._version: str | None = None
-        self._speaks = False  # until the blank line after the announcements
+        self._speaks = False  # whether the blank line after the announcements has come
         self._all_announced = False
         self._restored = False
         self._answer: list[str] = []
-        self._begun = False  # whether any of its lines has text
+        self._begun = False  # whether any line of the answer has text
         self._trouble: list[str] = []
         self._retries = 0
 
@@ -59,8 +60,8 @@ class Text:
         except UnicodeDecodeError:
             text = line.decode("utf-8", "replace")
         if not self._speaks:
-            return self._on_announced(text) if text.startswith(_ANNOUNCED) or not text else ()
-        if text.startswith(_MARKS) and (emitted := self._marked(text)) is not None:
+            return self._on_announced(text) if text.startswith(_ANNOUNCEMENTS) or not text else ()
+        if text.startswith(_MARKS) and (emitted := self._on_marked_line(text)) is not None:
             return emitted
         if self._trouble:
             self._trouble.append(text)
@@ -83,7 +84,7 @@ class Text:
     def _on_announced(self, text: str) -> list[Event]:
         if not text and self._all_announced:
             self._speaks = True
-            return self._opened()
+            return self._session_events()
         if found := _VERSION.match(text):
             self._version = found[1]
         elif found := _MODEL.match(text):
@@ -92,7 +93,7 @@ class Text:
         self._restored = self._restored or text == _RESTORED
         return []
 
-    def _opened(self) -> list[Event]:
+    def _session_events(self) -> list[Event]:
         """Return the events of the session's start.
 
         If aider did not say that it restored the history, the file of the requested session held nothing, and the
@@ -103,7 +104,7 @@ class Text:
         if turn.once or not session_id:
             return []
         if turn.session_id is None or self._restored:
-            return summary.opened(turn, session_id, model=summary.model, version=self._version)
+            return summary.on_opened(turn, session_id, model=summary.model, version=self._version)
         summary.session_id = session_id
         summary.lost = f"aider found no history in the file of session {session_id}: this turn began it anew"
         return [
@@ -116,13 +117,13 @@ class Text:
     def _before_answer(self, text: str) -> list[Event]:
         if not text:
             return []
-        if _is_talk(text):
+        if _is_notice(text):
             return [events.Notice(text=text, code="aider")]
         self._begun = True
         self._answer.append(text)
         return [events.TextDelta(text=text)]
 
-    def _marked(self, text: str) -> list[Event] | None:
+    def _on_marked_line(self, text: str) -> list[Event] | None:
         """Return the events for a line that ends an answer or announces a retry; None for a line that only looks like
         one."""
         if text.startswith("Tok"):
@@ -142,7 +143,7 @@ class Text:
         """
         if text.startswith("Applied edit to ") and (found := _EDITED.match(text)):
             return [events.FileChanged(path=found[1])]
-        if _is_talk(text):
+        if _is_notice(text):
             return [events.Notice(text=text, code="aider")]
         self._answer.append(text)
         self._begun = self._begun or bool(text)
@@ -156,14 +157,14 @@ class Text:
         summary.ended = summary.ended or "stop"
         if not found[1]:
             return emitted
-        return emitted + summary.counted(Usage(), float(found[1]))  # its tokens are its own estimate: not known
+        return emitted + summary.counted(Usage(), float(found[1]))  # its token counts are only estimates
 
     def _failure_reason(self) -> str:
         """Return why the request failed, from the lines of an error or the last lines of an answer; "" if they report
         no failure."""
         if self._trouble:
             return _one_line(self._trouble)
-        return _one_line(_broken_off(self._answer))
+        return _one_line(_failure_lines(self._answer))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict. A failure is read from the lines of the output.
@@ -176,13 +177,13 @@ class Text:
         if not summary.ended and exit.stopped_by is None:
             text = why or " ".join(" ".join(self._answer).split())
             if answered and not why:
-                summary.failure = Failure(Class.CRASHED, _left_early(exit))
+                summary.failure = Failure(Class.CRASHED, _exit_reason(exit))
             elif text:
                 summary.failure = Failure(class_of(None, text), text[:500])
         return verdict(self._turn, exit, summary)
 
 
-def _broken_off(answer: Sequence[str]) -> list[str]:
+def _failure_lines(answer: Sequence[str]) -> list[str]:
     """Return the last lines of an answer, beginning with the failure that broke it off; [] if no failure broke it off.
 
     Reads only the end of a long answer, because this function may be called for each line.
@@ -191,15 +192,15 @@ def _broken_off(answer: Sequence[str]) -> list[str]:
     while end and not answer[end - 1]:
         end -= 1
     begin = end
-    while begin and answer[begin - 1] and end - begin < _BROKEN_LINES:
+    while begin and answer[begin - 1] and end - begin < _MOST_ERROR_LINES:
         begin -= 1
     for number in range(begin, end):
-        if found := _BROKEN.search(answer[number]):
+        if found := _BREAKING_ERROR.search(answer[number]):
             return [answer[number][found.start() :], *answer[number + 1 : end]]
     return []
 
 
-def _left_early(exit: Exit) -> str:
+def _exit_reason(exit: Exit) -> str:
     how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}" if exit.code else "was lost"
     tail = last_line(exit.stderr_tail)
     return f"aider {how} after its answer; it may not have applied its edits" + (f": {tail}" if tail else "")
@@ -209,8 +210,8 @@ def _one_line(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())
 
 
-def _is_talk(text: str) -> bool:
-    return _QUESTION in text or _TALK.match(text) is not None
+def _is_notice(text: str) -> bool:
+    return _QUESTION in text or _NOTICE.match(text) is not None
 
 
 def _is_error(text: str) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from beam.agents.aider.decode import Text
+from beam.agents.aider.decode import TextDecoder
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import argument, check_access, scrubbed
+from beam.agents.oneshot import check_access, checked_argument, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
@@ -20,7 +20,7 @@ RETRIES = 3  # aider itself gives up after a minute
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 # `--yes-always` answers every question with yes, except those about shell commands that a model suggests. What such a
 # yes would do beside the edits (a .gitignore, an installed browser) is switched off.
-QUIET = (
+QUIET_FLAGS = (
     "--no-pretty",
     "--stream",
     "--no-check-update",
@@ -31,7 +31,7 @@ QUIET = (
     "--no-suggest-shell-commands",
     "--disable-playwright",
 )
-_ALWAYS = ("--yes-always", "--no-fancy-input", *QUIET)
+_ALWAYS_FLAGS = ("--yes-always", "--no-fancy-input", *QUIET_FLAGS)
 ACCESS: dict[Access, tuple[str, ...]] = {
     # A folder's .aider.conf.yml could name commands to run, before or after the turn.
     "read": (
@@ -47,27 +47,27 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     ),
     "full": (),
 }
-# No switch keeps it from any of them: `--config` and `--env-file` only add to what it reads.
+# No switch keeps aider from reading these files: `--config` and `--env-file` only add further files.
 OBEYS = tuple(
     AutoloadedFile(path=path, reach="worktree")
     for path in (".aider.conf.yml", ".env", ".aider.model.settings.yml", ".aider.model.metadata.json")
 )
-FACE = Capabilities(resume=True, model=True, deltas=True, interrupt=True, access=tuple(ACCESS))
+CAPABILITIES = Capabilities(resume=True, model=True, deltas=True, interrupt=True, access=tuple(ACCESS))
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
-    check_access(turn, "aider", FACE)
-    argv = [host.executable or "aider", *_ALWAYS, *ACCESS[turn.access], *history_flags(turn)]
+    check_access(turn, "aider", CAPABILITIES)
+    argv = [host.executable or "aider", *_ALWAYS_FLAGS, *ACCESS[turn.access], *history_flags(turn)]
     argv += (f"--input-history-file={turn.scratch}/input", f"--message-file={turn.scratch}/prompt")
     if turn.model is not None:
-        argv += ("--model", argument("aider", "model", turn.model))
-    # A prompt that begins with `/` or `!` would be a command, a shell's too.
+        argv += ("--model", checked_argument("aider", "model", turn.model))
+    # A prompt that begins with `/` or `!` would run a command of aider's or of the shell.
     text = f" {turn.text}" if turn.text.startswith(("/", "!")) else turn.text
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     return Launch(
         argv=tuple(argv),
-        files={"prompt": scrubbed(text).encode()},
+        files={"prompt": replace_surrogates(text).encode()},
         retries=retries,
         session_file=None if turn.session_id is None else history_file(turn, turn.session_id),
     )
@@ -92,4 +92,4 @@ def history_flags(turn: Turn) -> tuple[str, ...]:
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Text(turn)
+    return TextDecoder(turn)

@@ -24,13 +24,13 @@ from beam.model.events import Event
 from beam.model.outcome import Class, Status
 
 _ASKED, _SAID, _BREAK = "#### ", "> ", "  "
-_WHOLE = re.compile(
+_WHOLE_ANSWER = re.compile(
     r"> Tokens: \S+ sent,(?:(?: .*,)? \S+ received\..*  | \S+ cache write, \S+ cache hit, \S+ received\.)\Z"
 )
-_COST = re.compile(r"Cost: \$\S+ message, \$\S+ session\.  \Z")  # has its own line after the second form
-_FAILED = re.compile(r"litellm\.\w*(?:Error|Exception|Timeout)\b")
+_COST = re.compile(r"Cost: \$\S+ message, \$\S+ session\.  \Z")  # on its own line, after the second form of `Tokens:`
+_FAILURE = re.compile(r"litellm\.\w*(?:Error|Exception|Timeout)\b")
 _RETRIES = re.compile(r"Retrying in [\d.]+ seconds")
-_LIMIT = "has hit a token limit!"
+_TOKEN_LIMIT = "has hit a token limit!"
 _INTERRUPTED = ("^C again to exit", "^C KeyboardInterrupt")
 tells_end = False
 
@@ -43,10 +43,10 @@ def where(turn: Turn, host: Host) -> str:
 
 def transcript(turn: Turn) -> Transcript:
     """Return a reader of the lines that this turn adds."""
-    return _Chat(turn)
+    return _ChatReader(turn)
 
 
-class _Chat:
+class _ChatReader:
     """Reads one turn from a chat history, beginning with the person's text."""
 
     def __init__(self, turn: Turn) -> None:
@@ -54,11 +54,11 @@ class _Chat:
         self.error: str | None = None
         self._turn = turn
         self._wanted = "".join(turn.text.split())
-        self._asked = ""  # without blanks, and no more of it than shows that it is another text
+        self._asked = ""  # the prompt's lines so far, without blanks; not continued once it is another text
         self._texts: list[str] = []
-        self._proved = 0  # how many of them were there at the last proof
+        self._proved = 0  # the number of texts at the last proof
         self._is_whole = False
-        self._trouble: list[str] = []  # a failure in aider's words, and what aider said after it
+        self._trouble: list[str] = []  # a failure in aider's words, and aider's lines after it
         self._is_cut_off = False
         self._is_interrupted = False
         self._noted = False  # aider said something after the last line of the answer
@@ -69,24 +69,24 @@ class _Chat:
         text = line.decode("utf-8", "replace")
         if self.state == "":
             return self._find_prompt(text)
-        if _WHOLE.match(text):
-            self._on_proved()
+        if _WHOLE_ANSWER.match(text):
+            self._on_whole_answer()
         elif text.startswith(_SAID) and text.endswith(_BREAK):
-            self._on_said(text.removeprefix(_SAID).strip())
+            self._on_aider_line(text.removeprefix(_SAID).strip())
         elif not (self._is_whole and len(self._texts) == self._proved and _COST.match(text)):
             self._lossy = self._lossy or (self._noted and bool(text.strip()))
             self._texts.append(text)
         return ()
 
-    def _on_proved(self) -> None:
+    def _on_whole_answer(self) -> None:
         self._is_whole, self._proved, self._noted = True, len(self._texts), bool(self._texts)
         self._trouble, self.error, self._is_cut_off, self._is_interrupted = [], None, False, False
 
-    def _on_said(self, text: str) -> None:
+    def _on_aider_line(self, text: str) -> None:
         """Record a line of aider's own."""
-        if _FAILED.match(text):
+        if _FAILURE.match(text):
             self._is_whole, self._trouble = False, [text]
-        elif _LIMIT in text and text.startswith("Model "):
+        elif _TOKEN_LIMIT in text and text.startswith("Model "):
             self._is_whole = False
             self._is_cut_off = any(line.strip() for line in self._texts[self._proved :])
             self._trouble = [text]
@@ -126,7 +126,7 @@ class _Chat:
             return Status.FAILED, class_of(None, told), self.error
         if self._is_interrupted:
             return Status.CANCELLED, None, "the turn was interrupted"
-        is_command = self._turn.slash and self._turn.text.startswith("/")  # what it prints is no answer
+        is_command = self._turn.slash and self._turn.text.startswith("/")  # the output of a command is no answer
         if has_texts and not is_command:
             return Status.FAILED, Class.UNKNOWN, "aider did not say that its answer is whole"
         return Status.COMPLETED, None, None

@@ -7,13 +7,13 @@ as aider wrote it.
 
 from __future__ import annotations
 
-from beam.agents.aider.exec import ACCESS, QUIET, history_file, history_flags
+from beam.agents.aider.exec import ACCESS, QUIET_FLAGS, history_file, history_flags
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.oneshot import argument
+from beam.agents.oneshot import checked_argument
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-FACE = Capabilities(resume=True, model=True, interrupt=True, ask=True, access=("read", "ask", "full"))
+CAPABILITIES = Capabilities(resume=True, model=True, interrupt=True, ask=True, access=("read", "ask", "full"))
 
 profile = Profile(
     name="aider",
@@ -55,14 +55,16 @@ def launch(turn: Turn, host: Host) -> Launch:
 
     Raises UnsupportedError for an option that the terminal mode can't apply.
     """
-    if turn.access not in FACE.access:
+    if turn.access not in CAPABILITIES.access:
         raise UnsupportedError(
-            f"aider can't enforce access {turn.access!r}", f"use one of: {', '.join(FACE.access)}", subject=turn.access
+            f"aider can't enforce access {turn.access!r}",
+            f"use one of: {', '.join(CAPABILITIES.access)}",
+            subject=turn.access,
         )
     access = {"ask": (), "full": ("--yes-always",)}.get(turn.access, ACCESS["read"])
-    argv = [host.executable or "aider", *QUIET, *access, *history_flags(turn)]
+    argv = [host.executable or "aider", *QUIET_FLAGS, *access, *history_flags(turn)]
     argv.append(f"--input-history-file={turn.scratch}/input")
     if turn.model is not None:
-        argv += ("--model", argument("aider", "model", turn.model))
+        argv += ("--model", checked_argument("aider", "model", turn.model))
     session_file = None if turn.session_id is None else history_file(turn, turn.session_id)
     return Launch(argv=tuple(argv), session_file=session_file)

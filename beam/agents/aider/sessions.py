@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from beam.agents.session_files import Account, Session, SessionFiles, SessionReader
+from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader
 from beam.base.digest import sha256
 from beam.model.events import Event
 from beam.model.outcome import Usage
@@ -18,7 +18,7 @@ files = SessionFiles(folder="CWD", name=r"\.aider\.chat\.history\.md")
 _ASKED, _OWN = "#### ", "> "
 _TOKENS = re.compile(r"> Tokens: ([\d.,]+)(k?) sent, (?:[^.]*, )?([\d.,]+)(k?) received")
 _MODEL = re.compile(r"> (?:Main m|M)odel: (\S+)")
-_LONGEST = 100_000  # characters of an answer
+_MOST_CHARACTERS = 100_000  # characters of an answer
 
 
 def reader(path: str) -> SessionReader:
@@ -29,7 +29,7 @@ def reader(path: str) -> SessionReader:
 class _History:
     def __init__(self, path: str) -> None:
         self.session = Session(id=sha256(path.encode("utf-8", "replace")).hexdigest()[:12], cwd=path.rpartition("/")[0])
-        self._account = Account()
+        self._maker = EventMaker()
         self._asked: list[str] = []
         self._answer: list[str] = []
         self._size = 0
@@ -49,22 +49,26 @@ class _History:
             self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model[1])
         if used := _TOKENS.match(line):
             usage = Usage(input_tokens=_count(used[1], used[2]), output_tokens=_count(used[3], used[4]), calls=1)
-            return [*self._pop_prompt(), *self._pop_answer(), *self._account.idle("", self.session.model, usage=usage)]
+            return [
+                *self._pop_prompt(),
+                *self._pop_answer(),
+                *self._maker.end_turn("", self.session.model, usage=usage),
+            ]
         if not self._is_begun or line.startswith(_OWN) or not (line or self._answer):
             return ()
         prompt = self._pop_prompt()
-        if self._size < _LONGEST:
+        if self._size < _MOST_CHARACTERS:
             self._answer.append(line)
             self._size += len(line)
         return prompt
 
     def _pop_prompt(self) -> list[Event]:
         asked, self._asked = "\n".join(self._asked), []
-        return self._account.prompt(asked, "") if asked else []
+        return self._maker.prompt(asked, "") if asked else []
 
     def _pop_answer(self) -> list[Event]:
         answer, self._answer, self._size = "\n".join(self._answer).strip(), [], 0
-        return self._account.text(answer, "") if answer else []
+        return self._maker.text(answer, "") if answer else []
 
 
 def _count(figure: str, thousands: str) -> int | None:

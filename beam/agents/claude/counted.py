@@ -16,9 +16,9 @@ from beam.agents.fields import Object, integer, number, obj, string
 from beam.model.events import ContextUsed
 from beam.model.outcome import ModelUsage, Total, Usage
 
-_UNKNOWN = Usage()
-_SINCE = "model_usage_since_last_result"
-_SAME_COST_USD = 1e-9  # sums of the same parts may differ by less
+_UNKNOWN_USAGE = Usage()
+_SINCE_LAST_RESULT = "model_usage_since_last_result"
+_COST_TOLERANCE_USD = 1e-9  # sums of the same parts may differ by less
 
 
 def plain_name(name: str) -> str:
@@ -37,7 +37,7 @@ def usage_in(usage: Object) -> Usage:
     )
 
 
-class Counted(Struct):
+class UsageCounter(Struct):
     """Sums over the results of one process so far.
 
     `used` is the usage of the conversation's own calls. `models` is the usage of all calls by model, None if the
@@ -56,7 +56,7 @@ class Counted(Struct):
     output_tokens: int = 0
     filled: int | None = None
 
-    def call(self, message: Object, *, is_own: bool) -> None:
+    def count_call(self, message: Object, *, is_own: bool) -> None:
         """Count a call of the API by the first line about it, which has the call's input. `is_own`: the conversation
         itself made the call, not a subagent."""
         usage, message_id = obj(message, "usage"), string(message, "id")
@@ -67,7 +67,7 @@ class Counted(Struct):
             if is_own and given.input_tokens is not None:
                 self.filled = given.input_tokens + (given.cached_tokens or 0)
 
-    def context(self, *, result: Object, model: str | None) -> ContextUsed | None:
+    def context_used(self, *, result: Object, model: str | None) -> ContextUsed | None:
         """Return how full the context was at the conversation's last call; None if that is unknown."""
         if self.filled is None:
             return None
@@ -75,7 +75,7 @@ class Counted(Struct):
         name = model if model in sizes else next((each for each in sizes if plain_name(each) == plain), "")
         return ContextUsed(used=self.filled, size=integer(obj(sizes, name), "contextWindow"))
 
-    def so_far(self, delta: Object) -> Usage | None:
+    def usage_so_far(self, delta: Object) -> Usage | None:
         """Return the input and output of the calls seen so far if this `message_delta` ends a call, else None."""
         output = integer(obj(delta, "usage"), "output_tokens")
         if output is None or not self.calls:
@@ -83,13 +83,13 @@ class Counted(Struct):
         self.output_tokens += output
         return structs.replace(self.given, output_tokens=self.output_tokens)
 
-    def result(self, result: Object) -> Total | None:
-        """Count one more result. Return the total to subtract from the next turn's figures, None if no subtraction is
-        needed."""
+    def count_result(self, result: Object) -> Total | None:
+        """Count one more result. Return the total to subtract from the next turn's figures; None if nothing has to be
+        subtracted."""
         used = usage_in(obj(result, "usage"))
-        self.used = self.used.plus(used) if self.used != _UNKNOWN else used
-        if isinstance(result.get(_SINCE), dict):
-            more = _models(result, _SINCE)
+        self.used = self.used.plus(used) if self.used != _UNKNOWN_USAGE else used
+        if isinstance(result.get(_SINCE_LAST_RESULT), dict):
+            more = _models(result, _SINCE_LAST_RESULT)
             self.models = figures.sum_by_model((*self.models, *more)) if self.models else more
             self.whole = _total(self.models, None)
             return Total(api_s=_api_s(result))
@@ -101,35 +101,35 @@ class Counted(Struct):
         """Return the API time of the turn in seconds. The CLI reports the API time of the process or, if the process
         restored the session, of the whole session."""
         api_s = _api_s(result)
-        if turn.session_id is None or self._has_begun_anew(result):
+        if turn.session_id is None or self._covers_only_this_turn(result):
             return api_s
         before = turn.carried if self.models is not None else None
         return figures.work_of_turn(figures.Work(api_s=api_s), before).api_s
 
-    def _has_begun_anew(self, result: Object) -> bool:
+    def _covers_only_this_turn(self, result: Object) -> bool:
         """Return whether the result's total cost is the cost of this turn alone."""
         own, whole = self.whole.cost_usd if self.models else None, number(result, "total_cost_usd")
-        return own is not None and whole is not None and own > 0 and abs(own - whole) < _SAME_COST_USD
+        return own is not None and whole is not None and own > 0 and abs(own - whole) < _COST_TOLERANCE_USD
 
-    def of_turn(self, turn: Turn, result: Object, *, aborted: bool) -> tuple[Usage, Total]:
+    def usage_of_turn(self, turn: Turn, result: Object, *, aborted: bool) -> tuple[Usage, Total]:
         """Return the usage of the turn according to its last result, in two forms: the tokens, with the number of
         `calls` if all calls were seen; and the tokens with their cost.
 
         Unknown figures are None. If the CLI counted nothing in an `aborted` turn, all figures are None.
         """
-        found = self._of_turn(turn, result)
-        if aborted and figures.is_nothing(found):  # it had no time to count
+        found = self._total_of_turn(turn, result)
+        if aborted and figures.is_nothing(found):  # the CLI had no time to count
             return Usage(), Total()
         given, calls = self.given, len(self.calls)
         is_all = given.input_tokens == found.input_tokens and given.cached_tokens == found.cached_tokens
         return figures.usage_of(found, calls=calls if calls and is_all else None), found
 
-    def _of_turn(self, turn: Turn, result: Object) -> Total:
+    def _total_of_turn(self, turn: Turn, result: Object) -> Total:
         if self.models:
             return self.whole
         if self.models is not None or self.total is None:
             cost_usd = 0.0 if self.models is not None else number(result, "total_cost_usd")
-            return figures.total(self.used, cost_usd=cost_usd, models=self.models)
+            return figures.make_total(self.used, cost_usd=cost_usd, models=self.models)
         before = figures.NOTHING_YET if turn.session_id is None else turn.carried
         return figures.of_turn(self.total, before, self.used) or Total()
 
@@ -142,10 +142,10 @@ def _api_s(result: Object) -> float | None:
 def _total(models: tuple[ModelUsage, ...], cost_usd: float | None, api_s: float | None = None) -> Total:
     """Return the sum over the models. `cost_usd` is the cost unless every model has a cost of its own."""
     if len(models) == 1 and models[0].cost_usd is not None:  # the usual case: nothing to add
-        return figures.total(models[0].usage, cost_usd=models[0].cost_usd, models=models, api_s=api_s)
+        return figures.make_total(models[0].usage, cost_usd=models[0].cost_usd, models=models, api_s=api_s)
     costs = [share.cost_usd for share in models if share.cost_usd is not None]
-    cost_usd = figures.cost(costs) if len(costs) == len(models) else cost_usd
-    return figures.total(figures.sum_of(models), cost_usd=cost_usd, models=models, api_s=api_s)
+    cost_usd = figures.sum_costs(costs) if len(costs) == len(models) else cost_usd
+    return figures.make_total(figures.sum_shares(models), cost_usd=cost_usd, models=models, api_s=api_s)
 
 
 def _models(result: Object, key: str) -> tuple[ModelUsage, ...]:

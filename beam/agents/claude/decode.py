@@ -12,7 +12,7 @@ import msgspec
 
 from beam.agents.base import Exit, Native, Turn, Verdict, native, raw_json
 from beam.agents.claude import verdict as verdicts
-from beam.agents.claude.system import SYSTEM
+from beam.agents.claude.system import SYSTEM_DECODERS
 from beam.agents.claude.tasks import Tasks
 from beam.agents.claude.tools import Tools
 from beam.agents.fields import Object, integer, number, obj, objects, string, strings
@@ -22,13 +22,13 @@ from beam.model.events import Event
 from beam.model.outcome import ANSWERS, Point
 
 _INTERRUPTED = "[Request interrupted by user"
-_SYNTHETIC = "<synthetic>"
-_NOTHING = "(no content)"  # of a command that prints nothing
+_SYNTHETIC_MODEL = "<synthetic>"
+_NO_CONTENT = "(no content)"  # the text of a command that prints nothing
 
 
-class Frames:
-    """The decoder of the output of one process. A caller that also writes to the process calls `on_decided` to report
-    who answered each permission request."""
+class FrameDecoder:
+    """Decodes the output of one process. A caller that also writes to the process calls `on_decided` to report who
+    answered each permission request."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -38,12 +38,12 @@ class Frames:
         self._verdict: Verdict | None = None
         self._aborted = False
         self._begun = 0  # turns that have no result yet
-        self._goes_on = False  # whether anything of a turn came after the last result
+        self._goes_on = False  # whether a line of a turn came after the last result
         self._asks: dict[str, str] = {}
         self._decided: dict[str, str] = {}
         self._lost = False
         self._last_uuid = ""
-        self._repeated: set[str] = set()  # ids of messages that a compacting left as they are, and that come again
+        self._repeated: set[str] = set()  # ids of messages that a compaction kept, and that claude sends again
         self._kinds: dict[str, Callable[[Object], list[Event]]] = {
             "stream_event": self._stream,
             "assistant": self._assistant,
@@ -74,8 +74,8 @@ class Frames:
         return emitted
 
     def on_decided(self, ask_id: str, by: str) -> None:
-        """Record that a person or a rule (`by`) answered this permission request. If they denied it, the turn does not
-        count as denied for that."""
+        """Record that a person or a rule (`by`) answered this permission request. A request that they denied does not
+        make the turn count as denied."""
         self._decided[ask_id] = by
 
     @property
@@ -92,8 +92,8 @@ class Frames:
     def _end(self, exit: Exit) -> tuple[list[Event], Verdict]:
         emitted = self._tools.unfinished()
         found = self._verdict
-        if found is None or self._is_cut(exit):
-            found = verdicts.of_exit(self._turn, exit, self._summary, before=found)
+        if found is None or self._ended_mid_turn(exit):
+            found = verdicts.verdict_of_exit(self._turn, exit, self._summary, before=found)
             if found.session == "lost" and not self._lost:
                 emitted.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
             return emitted, found
@@ -107,7 +107,7 @@ class Frames:
             found = msgspec.structs.replace(found, unfinished=self._tasks.unfinished())
         return emitted, found
 
-    def _is_cut(self, exit: Exit) -> bool:
+    def _ended_mid_turn(self, exit: Exit) -> bool:
         """Return whether the process ended in the middle of a turn, though an earlier turn has its result.
 
         claude begins a turn on its own when a background task ends, and may write the results of both turns at the end
@@ -119,7 +119,7 @@ class Frames:
 
     def _system(self, value: Object) -> list[Event]:
         subtype = string(value, "subtype")
-        decode = SYSTEM.get(subtype)
+        decode = SYSTEM_DECODERS.get(subtype)
         if subtype == "compact_boundary":
             self._repeated |= set(strings(obj(obj(value, "compact_metadata"), "preserved_messages"), "all_uuids"))
         if decode is not None:
@@ -156,13 +156,13 @@ class Frames:
         summary = self._summary
         if self._asks:
             summary.decided = {call: self._decided[ask] for ask, call in self._asks.items() if ask in self._decided}
-        summary.denied = self._verdict.denials if self._verdict is not None and verdicts.goes_on(value) else ()
-        total = summary.counted.result(value)
-        found = verdicts.of_result(self._turn, value, summary)
+        summary.denied = self._verdict.denials if self._verdict is not None and verdicts.is_continuation(value) else ()
+        total = summary.counted.count_result(value)
+        found = verdicts.verdict_of_result(self._turn, value, summary)
         self._verdict, self._aborted = found, verdicts.is_aborted(value)
         self._begun, self._goes_on = max(0, self._begun - 1), False
         emitted: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd, total=total)]
-        if (context := summary.counted.context(result=value, model=summary.model)) is not None:
+        if (context := summary.counted.context_used(result=value, model=summary.model)) is not None:
             emitted.append(context)
         if found.session == "lost":
             self._lost = True
@@ -172,7 +172,7 @@ class Frames:
         summary.texts, summary.error, summary.cut_off = [], "", False
         return emitted
 
-    # -- what the agent says and does ----------------------------------------------------------------------------------
+    # -- the agent's texts and calls -----------------------------------------------------------------------------------
 
     def _stream(self, value: Object) -> list[Event]:
         event = obj(value, "event")
@@ -181,10 +181,10 @@ class Frames:
             text = string(obj(event, "delta"), "text")
             return [events.TextDelta(text=text, parent=string(value, "parent_tool_use_id") or None)] if text else []
         if kind == "message_start":
-            self._summary.counted.call(obj(event, "message"), is_own=not value.get("parent_tool_use_id"))
+            self._summary.counted.count_call(obj(event, "message"), is_own=not value.get("parent_tool_use_id"))
         if kind == "message_delta" and not value.get("parent_tool_use_id"):
-            self._summary.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.CUT_OFF
-        so_far = self._summary.counted.so_far(event) if kind == "message_delta" else None
+            self._summary.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.CUT_OFF_STOPS
+        so_far = self._summary.counted.usage_so_far(event) if kind == "message_delta" else None
         return [events.UsageSeen(usage=so_far)] if so_far is not None else []
 
     def _assistant(self, value: Object) -> list[Event]:
@@ -197,15 +197,15 @@ class Frames:
             return []
         if parent is None:
             self._goes_on = self._verdict is not None
-            if model and model != _SYNTHETIC:
+            if model and model != _SYNTHETIC_MODEL:
                 self._summary.model = model
-        if model != _SYNTHETIC:
-            self._summary.counted.call(message, is_own=parent is None)
+        if model != _SYNTHETIC_MODEL:
+            self._summary.counted.count_call(message, is_own=parent is None)
         if error:
             if parent is None:
                 self._summary.error = error
-            return [events.Notice(text=_joined(message), code="api_error")]
-        if model == _SYNTHETIC and _joined(message) == _NOTHING:
+            return [events.Notice(text=_joined_text(message), code="api_error")]
+        if model == _SYNTHETIC_MODEL and _joined_text(message) == _NO_CONTENT:
             return []
         emitted: list[Event] = []
         for block in objects(message, "content"):
@@ -285,7 +285,7 @@ class Frames:
         return [events.PermissionCancelled(ask_id=ask_id, why="the agent withdrew it")]
 
 
-def _joined(message: Object) -> str:
+def _joined_text(message: Object) -> str:
     return "\n".join(string(block, "text") for block in objects(message, "content") if string(block, "text"))
 
 
@@ -351,7 +351,13 @@ def _response(value: Object) -> list[Event]:
     ]
 
 
-_SILENT = ("keep_alive", "transcript_mirror", "prompt_suggestion", "streamlined_text", "streamlined_tool_use_summary")
+_IGNORED_KINDS = (
+    "keep_alive",
+    "transcript_mirror",
+    "prompt_suggestion",
+    "streamlined_text",
+    "streamlined_tool_use_summary",
+)
 _KINDS: dict[str, Callable[[Object], list[Event]]] = {
     "control_response": _response,
     "tool_progress": _progress,
@@ -359,5 +365,5 @@ _KINDS: dict[str, Callable[[Object], list[Event]]] = {
     "auth_status": _auth,
     "tool_use_summary": _summary,
     "conversation_reset": _reset,
-    **dict.fromkeys(_SILENT, _no_events),
+    **dict.fromkeys(_IGNORED_KINDS, _no_events),
 }

@@ -9,7 +9,7 @@ from beam.agents.model_route import Route
 from beam.proxy.masks import Masks
 
 masks = Masks(
-    patterns=(  # what git says when it starts, in its first message
+    patterns=(  # the git status that claude puts into its first message
         (r"(?m)^Recent commits:\n(?:[0-9a-f]{7,12} .*(?:\n|\Z))*", "Recent commits:\n"),
         (r"(?m)^Current branch: .*$", "Current branch: <branch>"),
         (r"(?m)^Git user: .*$", "Git user: <user>"),

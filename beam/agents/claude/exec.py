@@ -11,81 +11,82 @@ from collections.abc import Mapping
 
 from beam.agents.base import Decoder, Host, Launch, Turn
 from beam.agents.claude import tool_rules
-from beam.agents.claude.decode import Frames
+from beam.agents.claude.decode import FrameDecoder
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.limits import DEFAULT
 from beam.model.message import Access
 
-# A session keeps the system prompt of its first turn: text of ours that is recorded there would count for all later
-# turns, whatever their access, and a changed `system` would never be heard.
-SNAPSHOT = "off"
+# With a snapshot, a session keeps the system prompt of its first turn. beam's text in it would count for all later
+# turns, whatever their access, and a changed `system` would have no effect.
+SYSTEM_PROMPT_SNAPSHOT = "off"
 RETRIES = 3  # the CLI's own default is 10, three minutes of silence
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
-_STREAM = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
-_CHANGING = ("Bash", "Edit", "Write", "NotebookEdit")
-_LOOKING = ("Read", "Glob", "Grep", "Agent", "Skill", "WebFetch", "WebSearch", "TodoWrite")
-_TASKS = ("TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TaskOutput", "TaskStop")
-_LOOK_ONLY = (
+_STREAM_FLAGS = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
+_CHANGING_TOOLS = ("Bash", "Edit", "Write", "NotebookEdit")
+_READING_TOOLS = ("Read", "Glob", "Grep", "Agent", "Skill", "WebFetch", "WebSearch", "TodoWrite")
+_TASK_TOOLS = ("TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TaskOutput", "TaskStop")
+_READ_ONLY_PROMPT = (
     "This session may look and not change anything: Bash, Edit, Write and NotebookEdit are denied. "
     "Use Read, Glob and Grep."
 )
 
 ACCESS: dict[Access, tuple[str, ...]] = {
-    # `ask` rules win over the person's own `allow` rules and over hooks that approve, and nobody is there to ask: the
-    # call is denied, and listed in `permission_denials`. Tools that a later version adds are not there.
+    # `ask` rules win over the person's own `allow` rules and over hooks that approve. Nobody can be asked, so the call
+    # is denied, and listed in `permission_denials`. Tools that a later version adds are not available.
     "read": (
         "--permission-mode",
         "dontAsk",
         "--tools",
-        ",".join((*_LOOKING, *_TASKS, *_CHANGING)),
+        ",".join((*_READING_TOOLS, *_TASK_TOOLS, *_CHANGING_TOOLS)),
         "--settings",
-        json.dumps({"permissions": {"ask": [*_CHANGING, "mcp__*"]}}, separators=(",", ":")),
+        json.dumps({"permissions": {"ask": [*_CHANGING_TOOLS, "mcp__*"]}}, separators=(",", ":")),
     ),
     "edit": ("--permission-mode", "acceptEdits"),
     "full": ("--permission-mode", "bypassPermissions"),
 }
 # The folder's own settings are not loaded: its hooks, key helper and MCP servers would run code, and `claude -p` asks
 # nobody whether the folder is to be trusted. Its CLAUDE.md is still read.
-_WITHOUT_THE_FOLDER = ("--setting-sources", "user")
-_LOADS_THEM: tuple[Access, ...] = ("ask", "edit", "full")
+_USER_SETTINGS_ONLY = ("--setting-sources", "user")
+_LOADING_ACCESSES: tuple[Access, ...] = ("ask", "edit", "full")
 OBEYS = tuple(
-    AutoloadedFile(path=path, at=_LOADS_THEM, ignored=_LOADS_THEM, reach="worktree")
+    AutoloadedFile(path=path, at=_LOADING_ACCESSES, ignored=_LOADING_ACCESSES, reach="worktree")
     for path in (
         *(".claude/settings.json", ".claude/settings.local.json", ".claude/hooks", ".mcp.json"),
         *(".claude/agents", ".claude/commands", ".claude/skills"),  # each can allow itself tools, and have hooks
     )
 )
-CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add-dir: its CLAUDE.md without its settings
+# With --add-dir, claude reads the CLAUDE.md of the folder, but not its settings.
+CLAUDE_MD_ENV = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
 
 
 def launch(turn: Turn, host: Host, access: Mapping[Access, tuple[str, ...]] | None = None) -> Launch:
     """Return how to run this turn. `access` maps each access to its flags, which include the turn's rules; None means
     the flags of the headless mode. Raises UnsupportedError for an option that this mode can't apply."""
-    argv = [host.executable or "claude", *_STREAM, *_session(turn), *_access(turn, access)]
+    argv = [host.executable or "claude", *_STREAM_FLAGS, *_session_flags(turn), *_access_flags(turn, access)]
     looking = turn.access == "read" and not tool_rules.asks_beam(turn)
-    system = "\n\n".join(text for text in (turn.settings.system, _LOOK_ONLY if looking else None) if text)
+    system = "\n\n".join(text for text in (turn.settings.system, _READ_ONLY_PROMPT if looking else None) if text)
     for flag, value in (
         ("--model", turn.model),
         ("--json-schema", turn.schema),
         ("--max-turns", turn.max_turns),
         ("--max-budget-usd", turn.budget_usd),
         ("--append-system-prompt", system or None),
-        ("--system-prompt-snapshot", SNAPSHOT if system else None),
+        ("--system-prompt-snapshot", SYSTEM_PROMPT_SNAPSHOT if system else None),
     ):
         if value is not None:
             argv += (flag, _argument(flag, str(value)))
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    env = {"CLAUDE_CODE_MAX_RETRIES": str(retries)} | (CLAUDE_MD if leaves_folder_out(turn) else {})
+    env = {"CLAUDE_CODE_MAX_RETRIES": str(retries)} | (CLAUDE_MD_ENV if leaves_folder_out(turn) else {})
     return Launch(argv=tuple(argv), stdin=text_of(turn).encode(), env=env, drops_output=True)
 
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Frames(turn)
+    return FrameDecoder(turn)
 
 
-def _session(turn: Turn) -> tuple[str, ...]:
+def _session_flags(turn: Turn) -> tuple[str, ...]:
     if turn.session_id is None:
         fresh = ("--session-id", uuid_of(turn.fresh_session_id)) if turn.fresh_session_id else ()
         return (*fresh, "--no-session-persistence") if turn.once else fresh
@@ -106,7 +107,7 @@ def uuid_of(session_id: str) -> str:
     return session_id
 
 
-def _access(turn: Turn, given: Mapping[Access, tuple[str, ...]] | None) -> tuple[str, ...]:
+def _access_flags(turn: Turn, given: Mapping[Access, tuple[str, ...]] | None) -> tuple[str, ...]:
     access = ACCESS if given is None else given
     if turn.access not in access:
         raise UnsupportedError(
@@ -119,7 +120,7 @@ def _access(turn: Turn, given: Mapping[Access, tuple[str, ...]] | None) -> tuple
     if not leaves_folder_out(turn):
         return (*words, *outbox)
     folder = ("--add-dir", _argument("--add-dir", turn.cwd)) if turn.cwd else ()
-    return (*words, *_WITHOUT_THE_FOLDER, *folder, *outbox)
+    return (*words, *_USER_SETTINGS_ONLY, *folder, *outbox)
 
 
 def leaves_folder_out(turn: Turn) -> bool:

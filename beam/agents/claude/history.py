@@ -21,12 +21,12 @@ from beam.model.events import Event
 from beam.model.outcome import Usage
 
 _SLUG = re.compile(r"[^a-zA-Z0-9]")
-_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_LETTER = re.compile(r"<teammate-message ([^>\n]*)>\n(.*?)\n</teammate-message>", re.DOTALL)
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_TEAMMATE_MESSAGE = re.compile(r"<teammate-message ([^>\n]*)>\n(.*?)\n</teammate-message>", re.DOTALL)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
-_SYNTHETIC = "<synthetic>"
-_PENDING = ("pendingBackgroundAgentCount", "pendingWorkflowCount")
-_SILENT = frozenset(
+_SYNTHETIC_MODEL = "<synthetic>"
+_PENDING_COUNTS = ("pendingBackgroundAgentCount", "pendingWorkflowCount")
+_IGNORED_KINDS = frozenset(
     {
         "mode",
         "permission-mode",
@@ -51,7 +51,7 @@ _SILENT = frozenset(
 )
 
 
-class Called(Struct, frozen=True, kw_only=True):
+class TranscriptCall(Struct, frozen=True, kw_only=True):
     """A tool call in a line of a transcript."""
 
     call_id: str
@@ -59,7 +59,7 @@ class Called(Struct, frozen=True, kw_only=True):
     input: dict[str, Any]
 
 
-class Returned(Struct, frozen=True, kw_only=True):
+class TranscriptResult(Struct, frozen=True, kw_only=True):
     """A tool's result in a line of a transcript; `record` is the CLI's own account of what the tool did."""
 
     call_id: str
@@ -75,7 +75,7 @@ class ReceivedMessage(Struct, frozen=True, kw_only=True):
     summary: str = ""
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class TranscriptLine(Struct, frozen=True, kw_only=True):
     """One line of a transcript.
 
     `key` is the id of the line, and `parent_key` is the id of the line that it follows. `at` is the time of the line
@@ -100,8 +100,8 @@ class Line(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     cache_write_tokens: int = 0
     bodies: tuple[Event, ...] = ()
-    called: tuple[Called, ...] = ()
-    returned: tuple[Returned, ...] = ()
+    called: tuple[TranscriptCall, ...] = ()
+    returned: tuple[TranscriptResult, ...] = ()
     received: tuple[ReceivedMessage, ...] = ()
     error: str = ""
     origin: str = ""
@@ -111,13 +111,13 @@ class Line(Struct, frozen=True, kw_only=True):
     @property
     def ends_turn(self) -> bool:
         """Return whether the turn ends with this line."""
-        return self.kind == "assistant" and self.stop not in _GOES_ON
+        return self.kind == "assistant" and self.stop not in _CONTINUING_STOPS
 
 
-_GOES_ON = ("", "tool_use", "pause_turn")
+_CONTINUING_STOPS = ("", "tool_use", "pause_turn")
 
 
-def projects(home: str) -> str:
+def projects_folder(home: str) -> str:
     """Return the directory of all transcripts below Claude Code's own directory."""
     return f"{home}/projects"
 
@@ -127,11 +127,11 @@ def slug(cwd: str) -> str:
     return _SLUG.sub("-", cwd)
 
 
-def where(home: str, cwd: str, session_id: str) -> tuple[str, ...]:
+def transcript_paths(home: str, cwd: str, session_id: str) -> tuple[str, ...]:
     """Return the paths of a session's transcript and of its subagents' directory; () for an invalid session id."""
-    if not _ID.fullmatch(session_id):
+    if not _SESSION_ID.fullmatch(session_id):
         return ()
-    base = f"{projects(home)}/{slug(cwd)}/{session_id}"
+    base = f"{projects_folder(home)}/{slug(cwd)}/{session_id}"
     return (f"{base}.jsonl", f"{base}/subagents")
 
 
@@ -141,7 +141,7 @@ def decode(line: bytes) -> Sequence[Event]:
     return () if found is None else found.bodies
 
 
-def read(line: bytes, *, parent: str | None = None) -> Line | None:
+def read(line: bytes, *, parent: str | None = None) -> TranscriptLine | None:
     """Return the decoded line, None for a blank line.
 
     `parent` is the call whose subagent wrote the transcript. Never raises: a line that is not understood has an
@@ -151,12 +151,12 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
         return None
     found = native(line)
     if found is None:
-        return Line(kind="", bodies=(events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),))
+        return TranscriptLine(kind="", bodies=(events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),))
     value = found.value
     kind = string(value, "type")
     bodies: list[Event] = []
-    called: list[Called] = []
-    returned: list[Returned] = []
+    called: list[TranscriptCall] = []
+    returned: list[TranscriptResult] = []
     received: list[ReceivedMessage] = []
     message = obj(value, "message")
     if kind == "assistant":
@@ -167,10 +167,10 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
         bodies = _system(value)
     elif kind == "attachment":
         received = _received_messages(string(obj(value, "attachment"), "prompt"))
-    elif kind not in _SILENT:
+    elif kind not in _IGNORED_KINDS:
         bodies = [events.Unknown(what=f"transcript/{kind or 'no type'}", raw=found.text)]
     model = string(message, "model")
-    return Line(
+    return TranscriptLine(
         kind=kind,
         key=string(value, "uuid"),
         parent_key=string(value, "parentUuid"),
@@ -182,20 +182,20 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
         reply_id=string(message, "id"),
         stop=string(message, "stop_reason"),
         model=model,
-        usage=_usage(message) if kind == "assistant" and model != _SYNTHETIC else None,
+        usage=_usage(message) if kind == "assistant" and model != _SYNTHETIC_MODEL else None,
         cache_write_tokens=integer(obj(message, "usage"), "cache_creation_input_tokens") or 0,
         bodies=tuple(bodies),
         called=tuple(called),
         returned=tuple(returned),
         received=tuple(received),
-        error=_failure(value, message),
+        error=_error_text(value, message),
         origin=string(obj(value, "origin"), "kind"),
         noticed=string(value, "content") if kind == "queue-operation" else "",
-        pending=sum(integer(value, key) or 0 for key in _PENDING) if kind == "system" else 0,
+        pending=sum(integer(value, key) or 0 for key in _PENDING_COUNTS) if kind == "system" else 0,
     )
 
 
-def of_call(line: Line) -> Usage:
+def usage_of_call(line: TranscriptLine) -> Usage:
     """Return the figures of the API message that the line is part of. `input_tokens` does not include tokens read from
     a cache."""
     used = line.usage or Usage()
@@ -203,11 +203,11 @@ def of_call(line: Line) -> Usage:
     return structs.replace(used, input_tokens=uncached, cache_write_tokens=line.cache_write_tokens, calls=1)
 
 
-def _read_assistant(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[Called]]:
+def _read_assistant(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[TranscriptCall]]:
     if value.get("isApiErrorMessage") is True:
-        return [events.Notice(text=_failure(value, message), code="api_error")], []
+        return [events.Notice(text=_error_text(value, message), code="api_error")], []
     bodies: list[Event] = []
-    called: list[Called] = []
+    called: list[TranscriptCall] = []
     for block in objects(message, "content"):
         kind = string(block, "type")
         if kind == "text" and string(block, "text"):
@@ -216,7 +216,7 @@ def _read_assistant(value: Object, message: Object, parent: str | None) -> tuple
             bodies.append(events.Thinking(text=string(block, "thinking"), parent=parent))
         elif kind.endswith("tool_use"):
             bodies += Tools().called(block, parent)
-            given = Called(call_id=string(block, "id"), name=string(block, "name"), input=obj(block, "input"))
+            given = TranscriptCall(call_id=string(block, "id"), name=string(block, "name"), input=obj(block, "input"))
             called.append(given)
         elif kind not in ("text", "thinking", "redacted_thinking"):
             bodies.append(events.Unknown(what=f"assistant/{kind}"))
@@ -225,12 +225,12 @@ def _read_assistant(value: Object, message: Object, parent: str | None) -> tuple
 
 def _read_user(
     value: Object, message: Object, parent: str | None
-) -> tuple[list[Event], list[Returned], list[ReceivedMessage]]:
+) -> tuple[list[Event], list[TranscriptResult], list[ReceivedMessage]]:
     content = message.get("content")
     if isinstance(content, str):
         return [], [], _received_messages(content)
     bodies: list[Event] = []
-    returned: list[Returned] = []
+    returned: list[TranscriptResult] = []
     received: list[ReceivedMessage] = []
     record = obj(value, "toolUseResult")
     for block in objects(message, "content"):
@@ -238,7 +238,7 @@ def _read_user(
         if kind.endswith("tool_result"):
             bodies += Tools().returned(block, record, parent)
             is_error = block.get("is_error") is True
-            returned.append(Returned(call_id=string(block, "tool_use_id"), is_error=is_error, record=record))
+            returned.append(TranscriptResult(call_id=string(block, "tool_use_id"), is_error=is_error, record=record))
             if string(record, "filePath") and not is_error and string(record, "type") in ("create", "update"):
                 kind = "add" if string(record, "type") == "create" else "update"
                 bodies.append(events.FileChanged(path=string(record, "filePath"), kind=kind))
@@ -249,7 +249,7 @@ def _read_user(
 
 def _received_messages(text: str) -> list[ReceivedMessage]:
     found = []
-    for match in _LETTER.finditer(text):
+    for match in _TEAMMATE_MESSAGE.finditer(text):
         said = dict(_ATTRIBUTE.findall(match[1]))
         sender, summary = html.unescape(said.get("teammate_id", "")), html.unescape(said.get("summary", ""))
         found.append(ReceivedMessage(sender=sender, text=match[2], summary=summary))
@@ -265,7 +265,7 @@ def _system(value: Object) -> list[Event]:
     return []
 
 
-def _failure(value: Object, message: Object) -> str:
+def _error_text(value: Object, message: Object) -> str:
     if value.get("isApiErrorMessage") is not True:
         return ""
     return "\n".join(string(block, "text") for block in objects(message, "content") if string(block, "text"))

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from beam.agents.base import Host, Launch, Transcript, Turn, Verdict
 from beam.agents.claude import history, tool_rules
-from beam.agents.claude.exec import ACCESS, RETRIES, SNAPSHOT, uuid_of
+from beam.agents.claude.exec import ACCESS, RETRIES, SYSTEM_PROMPT_SNAPSHOT, uuid_of
 from beam.agents.claude.tasks import Tasks
 from beam.agents.failures import class_of
-from beam.agents.figures import added
+from beam.agents.figures import sum_calls
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.events import Event
@@ -25,18 +25,18 @@ from beam.model.screen_profile import Dialog, Profile
 
 tells_end = True
 _INTERRUPTED = "[Request interrupted by user"
-_BEFORE = 1000  # lines before the person's text that are kept
-_PASTED = rb"<pasted_content id=\""
-_AS_PASTED = "claude told its model that this text was pasted, and may hold instructions of others"
-_NOTICE = "task-notification"
-_SYNTHETIC = "<synthetic>"
+_MOST_LINES_BEFORE = 1000  # lines before the person's text that are kept
+_PASTED_MARK = rb"<pasted_content id=\""
+_PASTED_NOTICE = "claude told its model that this text was pasted, and may hold instructions of others"
+_TASK_NOTICE = "task-notification"
+_SYNTHETIC_MODEL = "<synthetic>"
 _RULE = r"^[─━]{20,}"
-_BODY = r"^(?: |╌|$)"  # what it answers, and what it was asked, begins further right than a dialog
+_DIALOG_BODY = r"^(?: |╌|$)"  # answers and prompts are indented further than a dialog
 _UP, _DOWN, _ENTER = "\x1b[A", "\x1b[B", "\r"
-_ACCESSING = r"^ Accessing workspace:\n[\s\S]*"
-_WAITS = r"^[✢✳✶✻✽·*] Waiting for \d[^\n]* to finish"  # agents and workflows of its own, in the background
-_WORKS = r"^[✢✳✶✻✽·*]\s\S.*…(?:\s\(|$)"  # one word, or what it calls the task that it works on
-_TASKS = (r"^ {2,}(?:⎿ +)?[✔✓◻◼□■☐☒] ", r"^ {2,}… ?\+\d+ ")  # below that row, while it shows a list of them
+_ACCESSING_WORKSPACE = r"^ Accessing workspace:\n[\s\S]*"
+_WAITING_ROW = r"^[✢✳✶✻✽·*] Waiting for \d[^\n]* to finish"  # claude's own agents and workflows in the background
+_WORKING_ROW = r"^[✢✳✶✻✽·*]\s\S.*…(?:\s\(|$)"  # one word, or the name of the current task
+_TASK_ROWS = (r"^ {2,}(?:⎿ +)?[✔✓◻◼□■☐☒] ", r"^ {2,}… ?\+\d+ ")  # below the working row, while claude lists its tasks
 _CONFIRM = r"\n Enter to confirm[^\n]*\s*\Z"
 
 profile = Profile(
@@ -48,9 +48,9 @@ profile = Profile(
     below=_RULE,
     placeholders=(r'Try ".*"', r"Press up to edit queued messages"),
     pasted=r"\[Pastedtext#\d+",
-    busy_rows=(r"^\s+esc to interrupt", r"· esc to interrupt", _WORKS),
-    between_rows=_TASKS,
-    waits_rows=(_WAITS,),
+    busy_rows=(r"^\s+esc to interrupt", r"· esc to interrupt", _WORKING_ROW),
+    between_rows=_TASK_ROWS,
+    waits_rows=(_WAITING_ROW,),
     done_rows=(r"^[✢✳✶✻✽]\s\S+ for \d",),
     error_rows=(r"^\s*(?:⎿\s+|● )API Error",),
     titles_busy=r"^[⠁-⣿◐-◓] ",
@@ -62,25 +62,25 @@ profile = Profile(
             match=r"^ ?[❯ ] 1\. Yes, I trust this folder[^\n]*\n[^\n]*2\. No, exit",
             allow=("1",),
             first=_RULE,
-            body=_BODY,
+            body=_DIALOG_BODY,
         ),
-        # 2.1.330 numbers no answers, and may draw a dialog anew, with its first choice: so one key at a time, and Enter
-        # only where the screen shows what it means.
+        # Version 2.1.330 does not number the answers, and may draw a dialog anew with its first answer selected. So
+        # beam types one key at a time, and Enter only when the screen shows which answer is selected.
         Dialog(
             name="trust",
             kind="trust",
-            match=rf"{_ACCESSING}^ ❯ No, exit\n   Yes, I trust this folder\n{_CONFIRM}",
+            match=rf"{_ACCESSING_WORKSPACE}^ ❯ No, exit\n   Yes, I trust this folder\n{_CONFIRM}",
             allow=(_DOWN,),
             first=_RULE,
-            body=_BODY,
+            body=_DIALOG_BODY,
         ),
         Dialog(
             name="trust: yes",
             kind="trust",
-            match=rf"{_ACCESSING}^   No, exit\n ❯ Yes, I trust this folder\n{_CONFIRM}",
+            match=rf"{_ACCESSING_WORKSPACE}^   No, exit\n ❯ Yes, I trust this folder\n{_CONFIRM}",
             allow=(_ENTER,),
             first=_RULE,
-            body=_BODY,
+            body=_DIALOG_BODY,
         ),
         Dialog(
             name="api key",
@@ -88,7 +88,7 @@ profile = Profile(
             match=r"^ *Do you want to use this API key\?\n(?:[^\n]*\n){2} *❯ (?:2\. )?No",
             allow=(_UP,),
             first=_RULE,
-            body=_BODY,
+            body=_DIALOG_BODY,
         ),
         Dialog(
             name="api key: yes",
@@ -96,7 +96,7 @@ profile = Profile(
             match=r"^ *Do you want to use this API key\?\n[^\n]*\n *❯ (?:1\. )?Yes",
             allow=(_ENTER,),
             first=_RULE,
-            body=_BODY,
+            body=_DIALOG_BODY,
         ),
         Dialog(
             name="bypass permissions",
@@ -105,7 +105,7 @@ profile = Profile(
             allow=(_DOWN,),
             deny=(_ENTER,),
             first=_RULE,
-            body=_BODY,
+            body=_DIALOG_BODY,
         ),
         Dialog(
             name="bypass permissions: yes",
@@ -114,7 +114,7 @@ profile = Profile(
             allow=(_ENTER,),
             deny=(_UP,),
             first=_RULE,
-            body=_BODY,
+            body=_DIALOG_BODY,
         ),
         Dialog(
             name="permission",
@@ -122,7 +122,7 @@ profile = Profile(
             allow=("1",),
             deny=("\x1b",),
             first=_RULE,
-            body=_BODY,
+            body=_DIALOG_BODY,
             subject=r"\A[^\n]*\n\s*(\S[^\n]*)",
             detail=r"\A[^\n]*\n[^\n]*\n(?: Tip: [^\n]*\n)?((?:[^\n]*\n)*) ?Do you want to [^\n]*\?\n",
             always=("2",),
@@ -134,8 +134,8 @@ profile = Profile(
     echo_rows=r"^[❯>][ \u00a0]+(.*)$",
     noise_rows=(
         r"^[✢✳✶✻✽·*]\s\S+(?:…| for \d)",
-        _WORKS,
-        _WAITS,
+        _WORKING_ROW,
+        _WAITING_ROW,
         r"^\s+⎿\s+Tip: ",
         r"^\s*\? for shortcuts",
         r"^\s+◐ \w+ · /effort$",
@@ -166,7 +166,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.leave_out or turn.access == "read" or (turn.access in ("edit", "ask") and not turn.folder_trusted):
         argv += ("--setting-sources", "user")
     system = turn.settings.system
-    snapshot = SNAPSHOT if system else None
+    snapshot = SYSTEM_PROMPT_SNAPSHOT if system else None
     flags = ("--model", turn.model), ("--append-system-prompt", system), ("--system-prompt-snapshot", snapshot)
     for flag, value in flags:
         if value is not None:
@@ -180,16 +180,16 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 def where(turn: Turn, host: Host) -> str:
     """Return the transcript's path."""
-    paths = history.where(f"{host.home}/.claude", turn.cwd, turn.session_id or turn.fresh_session_id)
+    paths = history.transcript_paths(f"{host.home}/.claude", turn.cwd, turn.session_id or turn.fresh_session_id)
     return paths[0] if paths else ""
 
 
 def transcript(turn: Turn) -> Transcript:
     """Return a reader of the lines that this turn adds."""
-    return _Conversation(turn)
+    return _TranscriptReader(turn)
 
 
-class _Conversation:
+class _TranscriptReader:
     """Reads one turn from a transcript, from the person's text to the line with the turn's duration.
 
     In a new file the person's text may come after the other lines of its turn. A kept process may first speak about a
@@ -207,7 +207,7 @@ class _Conversation:
         self._interrupted = False
         self._session_id = ""
         self._tasks = Tasks()
-        self._before: deque[tuple[history.Line, bytes]] = deque(maxlen=_BEFORE)
+        self._before: deque[tuple[history.TranscriptLine, bytes]] = deque(maxlen=_MOST_LINES_BEFORE)
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line; `state` then says whether the turn is over."""
@@ -215,24 +215,24 @@ class _Conversation:
         if found is None:
             return ()
         if self.state:
-            return self._line(line, found)
-        if not _is_of_the_person(found) or _INTERRUPTED.encode() in line:
+            return self._line_of_turn(line, found)
+        if not _is_from_person(found) or _INTERRUPTED.encode() in line:
             self._before.append((found, line))
             return ()
-        emitted = self._line(line, found)
+        emitted = self._line_of_turn(line, found)
         keys = {found.key}
         for before, earlier_line in self._before:
             if before.parent_key and before.parent_key in keys:
                 keys.add(before.key)
-                emitted += self._line(earlier_line, before)
+                emitted += self._line_of_turn(earlier_line, before)
         self._before.clear()
         return emitted
 
-    def _line(self, line: bytes, found: history.Line) -> list[Event]:
+    def _line_of_turn(self, line: bytes, found: history.TranscriptLine) -> list[Event]:
         """Return the events of a line of this turn."""
         if found.noticed:
             self._tasks.on_notified(found.noticed)
-        if found.kind == "user" and found.origin == _NOTICE:
+        if found.kind == "user" and found.origin == _TASK_NOTICE:
             self._begin_new_answer()
             return []
         emitted: list[Event] = []
@@ -241,11 +241,11 @@ class _Conversation:
             opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
             emitted.append(opened(session_id=found.session_id, cwd=self._turn.cwd))
         if found.kind == "user":
-            if self.state == "" and _PASTED in line and not found.returned:
-                emitted.append(events.Notice(text=_AS_PASTED, code="prompt_changed"))
+            if self.state == "" and _PASTED_MARK in line and not found.returned:
+                emitted.append(events.Notice(text=_PASTED_NOTICE, code="prompt_changed"))
             self._user(line, found)
         elif found.kind == "assistant":
-            if found.model == _SYNTHETIC and not found.error:  # it fills a gap that an interrupt left
+            if found.model == _SYNTHETIC_MODEL and not found.error:  # it fills the gap after an interrupt
                 return emitted
             self._assistant(found)
         elif found.kind == "system" and b'"subtype":"turn_duration"' in line:
@@ -254,7 +254,7 @@ class _Conversation:
 
     def verdict(self) -> Verdict:
         """Return the answer and its tokens, or the reason why there is no answer."""
-        usage, models = added(self._usage.values())
+        usage, models = sum_calls(self._usage.values())
         verdict = Verdict(
             status=Status.COMPLETED,
             reply="\n\n".join(self._texts),
@@ -279,7 +279,7 @@ class _Conversation:
         self._texts = []
         self.state = "working"
 
-    def _user(self, line: bytes, found: history.Line) -> None:
+    def _user(self, line: bytes, found: history.TranscriptLine) -> None:
         if _INTERRUPTED.encode() in line and not found.returned:
             self._interrupted = True
             self.state = "done"
@@ -288,10 +288,10 @@ class _Conversation:
         for returned in found.returned:
             self._tasks.on_returned(returned.call_id, returned.record)
 
-    def _assistant(self, found: history.Line) -> None:
+    def _assistant(self, found: history.TranscriptLine) -> None:
         self._model = found.model if found.usage is not None else self._model
         if found.usage is not None:
-            self._usage[found.reply_id] = ModelUsage(model=found.model, usage=history.of_call(found))
+            self._usage[found.reply_id] = ModelUsage(model=found.model, usage=history.usage_of_call(found))
         if found.error:
             self.error = found.error
             self.state = "done"
@@ -302,5 +302,5 @@ class _Conversation:
         self._texts += [body.text for body in found.bodies if isinstance(body, events.Text)]
 
 
-def _is_of_the_person(found: history.Line) -> bool:
+def _is_from_person(found: history.TranscriptLine) -> bool:
     return found.kind == "user" and not found.returned and found.origin in ("", "human")

@@ -1,7 +1,7 @@
 """Turns Claude Code's `system` lines into events: the CLI's current activity, and notices for a person.
 
-There is one function per subtype. A subtype that is not in the table `SYSTEM` is left to the decoder. Does not depend
-on the turn.
+There is one function per subtype. A subtype that is not in the table `SYSTEM_DECODERS` is left to the decoder. Does not
+depend on the turn.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _status(value: Object) -> list[Event]:
     if failed:
         return [Notice(text=f"compacting failed: {failed}", code="compact_failed")]
     state = string(value, "status") or ("mode" if mode else "")
-    return [StatusChanged(state=state, detail=mode)] if state else []  # none: what it did is over, and the turn goes on
+    return [StatusChanged(state=state, detail=mode)] if state else []  # no state: an activity ended, the turn goes on
 
 
 def _state(value: Object) -> list[Event]:
@@ -58,12 +58,12 @@ def _notice(value: Object) -> list[Event]:
     return [Notice(text=text or string(value, "subtype").replace("_", " "), code=string(value, "subtype"))]
 
 
-def _denied(value: Object) -> list[Event]:
+def _permission_denied(value: Object) -> list[Event]:
     text = string(value, "message").partition(" IMPORTANT: ")[0]  # the rest is for the model
     return [Notice(text=text or "permission denied", code="permission_denied")]
 
 
-def _refused(value: Object) -> list[Event]:
+def _model_refused(value: Object) -> list[Event]:
     text = string(value, "content") or f"{string(value, 'original_model') or 'the model'} refused; no other is asked"
     return [Notice(text=text, code="model_refusal_no_fallback")]
 
@@ -94,7 +94,7 @@ def _background(value: Object) -> list[Event]:
     return [StatusChanged(state="background", detail=", ".join(string(task, "description") for task in tasks))]
 
 
-def _unsaved(value: Object) -> list[Event]:
+def _session_not_saved(value: Object) -> list[Event]:
     lost, code = " and ".join(strings(value, "lost")).replace("_", " "), string(value, "error_code")
     return [Notice(text=f"claude could not save its {lost}: {code}", code="session_writes_lost")]
 
@@ -112,7 +112,7 @@ _NOTICES = (
     "notification",
     "mirror_error",
 )
-_SILENT = (
+_IGNORED_SUBTYPES = (
     "thinking_tokens",
     "commands_changed",
     "turn_duration",
@@ -124,20 +124,20 @@ _SILENT = (
     "memory_recall",
     "elicitation_complete",
 )
-SYSTEM: dict[str, Callable[[Object], list[Event]]] = {
+SYSTEM_DECODERS: dict[str, Callable[[Object], list[Event]]] = {
     "api_retry": _retry,
     "status": _status,
     "session_state_changed": _state,
     "compact_boundary": _compacted,
-    "permission_denied": _denied,
-    "model_refusal_no_fallback": _refused,
+    "permission_denied": _permission_denied,
+    "model_refusal_no_fallback": _model_refused,
     "local_command_output": _command_output,
     "hook_started": _hook,
     "hook_progress": _hook,
     "hook_response": _hook_ended,
     "plugin_install": _plugin,
     "background_tasks_changed": _background,
-    "session_writes_lost": _unsaved,
+    "session_writes_lost": _session_not_saved,
     **dict.fromkeys(_NOTICES, _notice),
-    **dict.fromkeys(_SILENT, _no_events),
+    **dict.fromkeys(_IGNORED_SUBTYPES, _no_events),
 }

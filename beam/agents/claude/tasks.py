@@ -17,9 +17,9 @@ from beam.model.events import Event
 from beam.model.outcome import Unfinished
 
 _STOPPED = ("stopped", "killed")
-_STOPPERS = ("TaskStop", "KillShell", "KillBash")
-_NOTICE = re.compile(r"<task-id>([^<\n]{1,128})</task-id>[\s\S]*?<status>(\w+)</status>")
-_NAMES = {"local_bash": "Bash", "local_agent": "Agent", "local_workflow": "Workflow"}
+_STOPPING_TOOLS = ("TaskStop", "KillShell", "KillBash")
+_TASK_NOTICE = re.compile(r"<task-id>([^<\n]{1,128})</task-id>[\s\S]*?<status>(\w+)</status>")
+_TOOL_NAMES = {"local_bash": "Bash", "local_agent": "Agent", "local_workflow": "Workflow"}
 
 
 class _Task(Struct):
@@ -42,7 +42,7 @@ class Tasks:
     def on_called(self, call_id: str, name: str, arguments: Object) -> None:
         """Record a tool call, which may begin or stop a task."""
         self._called[call_id] = (name, arguments)
-        if name in _STOPPERS:
+        if name in _STOPPING_TOOLS:
             self._let_go |= {value for value in arguments.values() if isinstance(value, str)}
 
     def on_returned(self, call_id: str, record: Object) -> None:
@@ -54,9 +54,9 @@ class Tasks:
 
     def on_notified(self, text: str) -> None:
         """Record a notification in a transcript: a task ended."""
-        found = _NOTICE.search(text)
+        found = _TASK_NOTICE.search(text)
         if found is not None and found[1] in self._tasks:
-            self._ended(self._tasks[found[1]], found[2])
+            self._record_end(self._tasks[found[1]], found[2])
 
     def line(self, value: Object) -> list[Event]:
         """Return the events of a `system/task_*` line."""
@@ -69,11 +69,11 @@ class Tasks:
         elif subtype == "task_updated":
             word = string(obj(value, "patch"), "status")
             text = word or "updated"
-            self._ended(task, word)
+            self._record_end(task, word)
         elif subtype == "task_notification":
             word = string(value, "status")
             text = f"{word}: {string(value, 'summary')}"
-            self._ended(task, word)
+            self._record_end(task, word)
         else:
             return [events.Unknown(what=f"system/{subtype}")]
         elapsed_ms = number(obj(value, "usage"), "duration_ms")
@@ -86,13 +86,13 @@ class Tasks:
         if task is None or (call_id and call_id != task.call_id):
             kind, description = string(value, "task_type"), string(value, "description")
             name, arguments = self._called.get(
-                call_id, (_NAMES.get(kind, kind or "task"), {"description": description})
+                call_id, (_TOOL_NAMES.get(kind, kind or "task"), {"description": description})
             )
             how = "" if task is None else task.how
             task = self._tasks[task_id] = _Task(call_id or task_id, name, raw_json(arguments), how)
         return task
 
-    def _ended(self, task: _Task, word: str) -> None:
+    def _record_end(self, task: _Task, word: str) -> None:
         if word and word not in ("running", "pending", "in_progress"):
             task.how = task.how or word
 

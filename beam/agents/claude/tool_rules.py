@@ -13,21 +13,21 @@ from beam.agents.base import Enforced, Face, Turn
 from beam.agents.fields import Object, object_of, string
 from beam.model.message import Access
 from beam.rules.call import ToolCall, host_of
-from beam.rules.rule import ORDER, Behavior, Rule
+from beam.rules.rule import BEHAVIOR_ORDER, Behavior, Rule
 
 _AGENT, _BEAM = Enforced("agent"), Enforced("beam")
-_ALIKE = {  # a rule without an argument is about all of these tools
+_TOOLS_ALIKE = {  # a rule without an argument is about all of these tools
     "Read": ("Read", "Grep", "Glob"),
     "Edit": ("Edit", "Write", "MultiEdit", "NotebookEdit"),
     "Agent": ("Agent", "Task"),
 }
-_KINDS = {name: kind for kind, names in _ALIKE.items() for name in names}
-_PATHS = ("file_path", "notebook_path", "path")
-_CHANGES = ("Bash", "Edit")
-_GUARDED = Enforced(
+_KINDS = {name: kind for kind, names in _TOOLS_ALIKE.items() for name in names}
+_PATH_ARGUMENTS = ("file_path", "notebook_path", "path")
+_CHANGING_TOOLS = ("Bash", "Edit")
+_NOT_WITH_READ = Enforced(
     "", "its own rules can't allow one such call with access read and keep what your settings allow from the others"
 )
-_ON_SCREEN = Enforced("", "what a screen shows of a call may be less than the call")
+_NOT_ON_SCREEN = Enforced("", "what a screen shows of a call may be less than the call")
 
 
 def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
@@ -37,9 +37,9 @@ def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
     if face == "dialogue":
         return _BEAM
     if face == "terminal":
-        return _ON_SCREEN
-    changes = rule.tool in _CHANGES or rule.tool.startswith("mcp__")
-    return _GUARDED if access == "read" and changes else _AGENT
+        return _NOT_ON_SCREEN
+    changes = rule.tool in _CHANGING_TOOLS or rule.tool.startswith("mcp__")
+    return _NOT_WITH_READ if access == "read" and changes else _AGENT
 
 
 def call(tool: str, arguments: object) -> ToolCall | None:
@@ -50,7 +50,7 @@ def call(tool: str, arguments: object) -> ToolCall | None:
             is_free = values.get("dangerouslyDisableSandbox") is True
             return ToolCall(tool=kind, command=string(values, "command"), by_person=is_free)
         case "Read" | "Edit":
-            paths = tuple(path for name in _PATHS if (path := string(values, name)))
+            paths = tuple(path for name in _PATH_ARGUMENTS if (path := string(values, name)))
             return ToolCall(tool=kind, paths=paths or ((".",) if tool in ("Grep", "Glob") else ()))
         case "WebFetch":
             return ToolCall(tool=kind, host=host_of(string(values, "url")))
@@ -64,7 +64,7 @@ def asks_beam(turn: Turn) -> bool:
     return turn.access == "read" and any(rule.behavior != "deny" for rule in turn.rules.rules)
 
 
-def flags(words: Sequence[str], turn: Turn, behaviors: Sequence[Behavior] = ORDER) -> tuple[str, ...]:
+def flags(words: Sequence[str], turn: Turn, behaviors: Sequence[Behavior] = BEHAVIOR_ORDER) -> tuple[str, ...]:
     """Return an access's flags, with the turn's rules of these behaviours added to their `--settings`."""
     rules = [rule for rule in turn.rules.rules if rule.behavior in behaviors]
     if not rules:
@@ -78,13 +78,13 @@ def flags(words: Sequence[str], turn: Turn, behaviors: Sequence[Behavior] = ORDE
     permissions = object_of(settings.get("permissions"))
     for rule in rules:
         before = permissions.get(rule.behavior)
-        permissions[rule.behavior] = [*(before if isinstance(before, list) else []), *_texts(rule)]
+        permissions[rule.behavior] = [*(before if isinstance(before, list) else []), *_rule_texts(rule)]
     text = json.dumps({**settings, "permissions": permissions}, separators=(",", ":"))
     return (*found, "--settings", text)
 
 
-def _texts(rule: Rule) -> tuple[str, ...]:
+def _rule_texts(rule: Rule) -> tuple[str, ...]:
     if not rule.argument:
-        return _ALIKE.get(rule.tool, (rule.tool,))
+        return _TOOLS_ALIKE.get(rule.tool, (rule.tool,))
     bare = rule.argument.removesuffix(" *") if rule.tool == "Bash" else rule.argument
     return (rule.text, f"{rule.tool}({bare})") if bare != rule.argument else (rule.text,)

@@ -98,10 +98,10 @@ def _output(content: object) -> str:
         return content
     if not isinstance(content, list):
         return "" if content is None else json_text(content)
-    return "\n".join(_shown(block) for block in content)
+    return "\n".join(_block_text(block) for block in content)
 
 
-def _shown(block: object) -> str:
+def _block_text(block: object) -> str:
     if isinstance(block, dict) and isinstance(block.get("text"), str):
         return str(block["text"])
     if isinstance(block, dict) and isinstance(block.get("type"), str):

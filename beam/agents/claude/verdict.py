@@ -14,18 +14,18 @@ from msgspec import field
 
 from beam.agents import figures
 from beam.agents.base import Exit, Turn, Verdict, died, raw_json
-from beam.agents.claude.counted import Counted, plain_name
+from beam.agents.claude.counted import UsageCounter, plain_name
 from beam.agents.failures import is_refusal
 from beam.agents.fields import Object, integer, obj, objects, string, strings
 from beam.model.outcome import Class, Denial, SessionNote, Status, Total
 
-_STOPPED = {
+_STATUS_BY_STOP = {
     "timeout": (Status.TIMEOUT, "the turn ran out of time and was stopped"),
     "idle": (Status.TIMEOUT, "the agent was silent for too long and was stopped"),
     "cancelled": (Status.CANCELLED, "the turn was cancelled"),
     "interrupted": (Status.CANCELLED, "the turn was interrupted"),
 }
-_BY_HTTP = {
+_CLASS_BY_HTTP = {
     400: Class.BAD_REQUEST,
     401: Class.AUTH,
     403: Class.AUTH,
@@ -35,7 +35,7 @@ _BY_HTTP = {
     429: Class.RATE_LIMIT,
     529: Class.OVERLOADED,
 }
-_BY_WORD = {  # `error` of api_retry and of the assistant line that stands for a failure
+_CLASS_BY_WORD = {  # `error` of api_retry and of the assistant line that stands for a failure
     "authentication_failed": Class.AUTH,
     "billing_error": Class.BAD_REQUEST,
     "invalid_request": Class.BAD_REQUEST,
@@ -44,7 +44,7 @@ _BY_WORD = {  # `error` of api_retry and of the assistant line that stands for a
     "overloaded": Class.OVERLOADED,
     "server_error": Class.OVERLOADED,
 }
-_BY_TEXT = (  # the beginning of a failure's text, or a part of it, where the API gave no status
+_CLASS_BY_TEXT = (  # parts of the text of a failure for which the API gave no status
     ("prompt is too long", Class.CONTEXT_OVERFLOW),
     ("unable to connect", Class.NETWORK),
     ("connection refused", Class.NETWORK),
@@ -68,9 +68,9 @@ _BY_TEXT = (  # the beginning of a failure's text, or a part of it, where the AP
     ("no message found with message.uuid", Class.BAD_REQUEST),  # of `--resume-session-at`
 )
 _SIGNALS = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
-LOST = "No conversation found with session ID: "
-_NO_SCHEMA = "error_max_structured_output_retries"
-CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+LOST_SESSION_TEXT = "No conversation found with session ID: "
+_SCHEMA_FAILED = "error_max_structured_output_retries"
+CUT_OFF_STOPS = ("max_tokens", "model_context_window_exceeded")
 
 
 class OutputSummary(msgspec.Struct, kw_only=True):
@@ -93,7 +93,7 @@ class OutputSummary(msgspec.Struct, kw_only=True):
     decided: dict[str, str] = {}
     withdrawn: set[str] = set()
     denied: tuple[Denial, ...] = ()
-    counted: Counted = field(default_factory=Counted)
+    counted: UsageCounter = field(default_factory=UsageCounter)
 
     def text(self) -> str | None:
         """Return the agent's last text; None if there is none."""
@@ -107,21 +107,21 @@ def failure_class(http_status: int | None, word: str, text: str) -> Class:
     if "prompt is too long" in lowered:
         return Class.CONTEXT_OVERFLOW
     if http_status is not None:
-        if http_status in _BY_HTTP:
-            return _BY_HTTP[http_status]
+        if http_status in _CLASS_BY_HTTP:
+            return _CLASS_BY_HTTP[http_status]
         return Class.OVERLOADED if http_status >= 500 else Class.BAD_REQUEST
-    by_text = next((class_ for part, class_ in _BY_TEXT if part in lowered), None)
-    return by_text or _BY_WORD.get(word, Class.UNKNOWN)
+    by_text = next((class_ for part, class_ in _CLASS_BY_TEXT if part in lowered), None)
+    return by_text or _CLASS_BY_WORD.get(word, Class.UNKNOWN)
 
 
-def lost_id(turn: Turn, text: str) -> str | None:
+def lost_session_id(turn: Turn, text: str) -> str | None:
     """Return the resume id if the text proves that the CLI has no such session, else None."""
     requested = turn.session_id
-    proof = requested and any(line.strip() == LOST + requested for line in text.splitlines())
+    proof = requested and any(line.strip() == LOST_SESSION_TEXT + requested for line in text.splitlines())
     return requested if proof else None
 
 
-def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
+def verdict_of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
     """Return the verdict of one result line, without the facts that are known only at the end of the process."""
     denials = denials_of(result, summary)
     status, class_, reason = _judge(turn, result, summary, denials)
@@ -129,9 +129,9 @@ def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
     reply = text if isinstance(text, str) and result.get("is_error") is False else None
     if summary.cut_off or (not reply and status is not Status.FAILED):
         reply = summary.text() or reply
-    usage, used = summary.counted.of_turn(turn, result, aborted=is_aborted(result))
+    usage, used = summary.counted.usage_of_turn(turn, result, aborted=is_aborted(result))
     api_s = summary.counted.api_s_of_turn(turn, result)
-    lost = status is Status.FAILED and lost_id(turn, "\n".join(strings(result, "errors"))) is not None
+    lost = status is Status.FAILED and lost_session_id(turn, "\n".join(strings(result, "errors"))) is not None
     return Verdict(
         status=status,
         class_=class_,
@@ -143,7 +143,7 @@ def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
         usage=usage,
         cost_usd=used.cost_usd,
         models=used.models,
-        api_s=api_s if api_s or (figures.is_nothing(usage) and used != Total()) else None,  # no call takes no time
+        api_s=api_s if api_s or (figures.is_nothing(usage) and used != Total()) else None,  # each call takes some time
         denials=denials,
         structured=raw_json(result["structured_output"]) if "structured_output" in result else msgspec.UNSET,
     )
@@ -167,17 +167,17 @@ def _judge(
         text = string(result, "result") or "; ".join(strings(result, "errors")) or subtype
         if is_refusal(text):
             return Status.REFUSED, None, _first_line(text)
-        if lost_id(turn, "\n".join(strings(result, "errors"))):
+        if lost_session_id(turn, "\n".join(strings(result, "errors"))):
             return Status.FAILED, Class.BAD_REQUEST, text
         return Status.FAILED, failure_class(integer(result, "api_error_status"), summary.error, text), text
-    if stop in CUT_OFF:
+    if stop in CUT_OFF_STOPS:
         return Status.TRUNCATED, None, f"the answer was cut off ({stop})"
     refused = [denial.tool for denial in denials if denial.by == "default"]
     if refused:
         return Status.DENIED, None, f"not permitted: {', '.join(dict.fromkeys(refused))}"
     if subtype != "success" or result.get("is_error") is not False:
         reported = "; ".join(strings(result, "errors")) or (subtype if subtype != "success" else "")
-        class_ = Class.SCHEMA if subtype == _NO_SCHEMA else failure_class(None, summary.error, reported)
+        class_ = Class.SCHEMA if subtype == _SCHEMA_FAILED else failure_class(None, summary.error, reported)
         return Status.FAILED, class_, reported or "claude's result does not say success"
     if turn.schema is not None and "structured_output" not in result:
         return Status.FAILED, Class.SCHEMA, "the answer does not follow the schema"
@@ -189,7 +189,7 @@ def is_aborted(result: Object) -> bool:
     return string(result, "terminal_reason").startswith("aborted_")
 
 
-def goes_on(result: Object) -> bool:
+def is_continuation(result: Object) -> bool:
     """Return whether the result belongs to a continuation that followed a background task's end."""
     return string(obj(result, "origin"), "kind") == "task-notification"
 
@@ -213,10 +213,10 @@ def denials_of(result: Object, summary: OutputSummary) -> tuple[Denial, ...]:
     return (*(denial for denial in summary.denied if denial.call_id not in known), *own)
 
 
-def of_exit(turn: Turn, exit: Exit, summary: OutputSummary, before: Verdict | None = None) -> Verdict:
+def verdict_of_exit(turn: Turn, exit: Exit, summary: OutputSummary, before: Verdict | None = None) -> Verdict:
     """Return the verdict on a process whose last turn has no result line. The figures come from `before`, the verdict
     of the process's last result."""
-    verdict = _without_result(turn, exit, summary)
+    verdict = _verdict_without_result(turn, exit, summary)
     verdict = msgspec.structs.replace(verdict, session_id=summary.session_id, model=summary.model)
     if before is None:
         return verdict
@@ -231,7 +231,7 @@ def of_exit(turn: Turn, exit: Exit, summary: OutputSummary, before: Verdict | No
     )
 
 
-def _without_result(turn: Turn, exit: Exit, summary: OutputSummary) -> Verdict:
+def _verdict_without_result(turn: Turn, exit: Exit, summary: OutputSummary) -> Verdict:
     note: SessionNote | None = None
     if summary.opened:
         note = "resumed" if turn.session_id and not turn.fork else "new"
@@ -239,14 +239,14 @@ def _without_result(turn: Turn, exit: Exit, summary: OutputSummary) -> Verdict:
     if stopped is not None:
         return msgspec.structs.replace(stopped, session=note, reply=summary.text())
     tail = exit.stderr_tail
-    if lost_id(turn, tail):
-        reason = f"{LOST}{turn.session_id}"
+    if lost_session_id(turn, tail):
+        reason = f"{LOST_SESSION_TEXT}{turn.session_id}"
         return Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=reason, session="lost")
     complaint = _complaint(tail) if exit.code == 1 and not summary.opened else ""
     if complaint:
         class_ = failure_class(None, "", complaint)
         class_ = Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
-        return Verdict(status=Status.FAILED, class_=class_, reason=_explained(complaint), session=note)
+        return Verdict(status=Status.FAILED, class_=class_, reason=_with_hint(complaint), session=note)
     signal = exit.signal or _SIGNALS.get(exit.code or 0)
     ended = msgspec.structs.replace(exit, signal=signal)
     return msgspec.structs.replace(died(ended, "claude"), session=note)
@@ -256,7 +256,9 @@ def stopped_verdict(exit: Exit) -> Verdict | None:
     """Return the verdict if beam itself ended the process, else None."""
     if exit.stopped_by is None:
         return None
-    status, reason = _STOPPED.get(exit.stopped_by, (Status.CANCELLED, f"the turn was stopped ({exit.stopped_by})"))
+    status, reason = _STATUS_BY_STOP.get(
+        exit.stopped_by, (Status.CANCELLED, f"the turn was stopped ({exit.stopped_by})")
+    )
     return Verdict(status=status, reason=reason)
 
 
@@ -265,12 +267,12 @@ def _complaint(tail: str) -> str:
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
     for start, line in enumerate(lines):
         if line.lower().startswith(("error: ", "error parsing")) or line.startswith(("--", "No conversation found")):
-            texts = takewhile(lambda line: not line.startswith("at "), lines[start:])  # a stack follows some
+            texts = takewhile(lambda line: not line.startswith("at "), lines[start:])  # a stack trace may follow
             return " ".join(texts)[:500]
     return ""
 
 
-def _explained(complaint: str) -> str:
+def _with_hint(complaint: str) -> str:
     if "cannot be used with root/sudo" in complaint:
         return (
             f"{complaint.rstrip('.')}: claude refuses full access to root; "

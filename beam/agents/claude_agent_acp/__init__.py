@@ -16,7 +16,7 @@ card = Card(
     install="npm install -g @agentclientprotocol/claude-agent-acp (it needs Node.js 22 or newer)",
     versions=("0.101.0",),
     obeys=claude.card.obeys,
-    faces={"dialogue": dialogue.FACE},
+    faces={"dialogue": dialogue.CAPABILITIES},
     makes=claude.card.makes,
 )
 exec: Exec | None = None

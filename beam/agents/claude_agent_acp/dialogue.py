@@ -11,7 +11,7 @@ import json
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.face import ANY
+from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.claude import exec as headless
 from beam.agents.claude.dialogue import rights
@@ -31,19 +31,21 @@ DIALECT = Dialect(
     counts="turn",
     sets_model=True,
 )
-FACE = structs.replace(ANY, fork=True, tokens=True, denials=True, access=tuple(MODES), outbox=("full",))
+CAPABILITIES = structs.replace(
+    ACP_CAPABILITIES, fork=True, tokens=True, denials=True, access=tuple(MODES), outbox=("full",)
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start a process for this turn and later turns with the same options. Raises UnsupportedError for an
     option that the CLI can't apply."""
-    check_access(turn, DIALECT.name, FACE)
+    check_access(turn, DIALECT.name, CAPABILITIES)
     if turn.session_id is not None:
         headless.uuid_of(turn.session_id)
     retries = headless.RETRIES if turn.settings.retries is None else turn.settings.retries
     env = {"CLAUDE_CODE_MAX_RETRIES": str(retries), "CLAUDE_AGENT_ACP_PROTOCOL": "v1"}
     if headless.leaves_folder_out(turn):
-        env |= headless.CLAUDE_MD
+        env |= headless.CLAUDE_MD_ENV
     return Launch(argv=(host.executable or DIALECT.name,), env=env)
 
 
@@ -51,12 +53,12 @@ def link(turn: Turn, host: Host) -> Link:
     """Return a new conversation with one process."""
     from beam.agents.acp.conversation import AcpLink
 
-    return AcpLink(turn, structs.replace(DIALECT, meta={"claudeCode": {"options": options(turn)}}))
+    return AcpLink(turn, structs.replace(DIALECT, meta={"claudeCode": {"options": session_options(turn)}}))
 
 
-def options(turn: Turn) -> Object:
+def session_options(turn: Turn) -> Object:
     """Return the options of a session with the turn's access, as Claude Code's SDK names them."""
-    withheld = rights.without_tools(turn.access)[1].split(",")
+    withheld = rights.disallowed_tools_flag(turn.access)[1].split(",")
     given: Object = {"promptSuggestions": False, "disallowedTools": withheld}
     if turn.access != "full":
         given["allowDangerouslySkipPermissions"] = False

@@ -14,5 +14,5 @@ card = Card(
     install="npm install -g cline",
     versions=("3.0.65",),
     obeys=exec.OBEYS,
-    faces={"exec": exec.FACE},
+    faces={"exec": exec.CAPABILITIES},
 )

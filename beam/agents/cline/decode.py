@@ -16,8 +16,8 @@ from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Usage
 
-_SILENT = ("iteration_start", "iteration_end", "done", "usage")
-_BY_WORD = {
+_IGNORED_EVENTS = ("iteration_start", "iteration_end", "done", "usage")
+_CLASS_BY_WORD = {
     "auth": Class.AUTH,
     "rate_limit": Class.RATE_LIMIT,
     "context_overflow": Class.CONTEXT_OVERFLOW,
@@ -25,14 +25,14 @@ _BY_WORD = {
 }
 
 
-def is_failure(output: object) -> bool:
+def is_failed_output(output: object) -> bool:
     """Return whether a tool's output is a list of results that all say that they failed."""
     parts = output if isinstance(output, list) else []
     return bool(parts) and all(isinstance(part, dict) and part.get("success") is False for part in parts)
 
 
-class Lines:
-    """The decoder of the output of one process. The CLI does not print its session's id."""
+class LineDecoder:
+    """Decodes the output of one process. The CLI does not print its session's id."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -63,12 +63,12 @@ class Lines:
         kind, content = string(event, "type"), string(event, "contentType")
         if kind == "error":
             error = obj(event, "error")
-            self._class, self._noticed = _BY_WORD.get(string(event, "errorClass")), string(error, "message")
+            self._class, self._noticed = _CLASS_BY_WORD.get(string(event, "errorClass")), string(error, "message")
             return [events.Notice(text=self._noticed, code=string(event, "errorClass") or "error")]
         if kind == "usage":
             self._calls += 1
             self._given = integer(event, "totalInputTokens"), integer(event, "totalOutputTokens")
-        if kind in _SILENT:
+        if kind in _IGNORED_EVENTS:
             return []
         if kind.startswith("content_") and content == "text":
             return self._text(kind, string(event, "text"))
@@ -87,19 +87,19 @@ class Lines:
     def _tool(self, kind: str, event: Object) -> list[Event]:
         call_id = string(event, "toolCallId")
         if kind == "content_start":
-            return self._summary.called(call_id, string(event, "toolName"), event.get("input"))
+            return self._summary.on_called(call_id, string(event, "toolName"), event.get("input"))
         if kind == "content_update":
             chunk = string(obj(event, "update"), "chunk")
             return [events.ToolProgress(call_id=call_id, text=chunk)] if chunk else []
         output, error = event.get("output"), string(event, "error")
         text = output if isinstance(output, str) else "" if output is None else json_text(output)
-        return self._summary.returned(call_id, error or text, is_error=bool(error) or is_failure(output))
+        return self._summary.on_returned(call_id, error or text, is_error=bool(error) or is_failed_output(output))
 
     def _result(self, value: Object) -> list[Event]:
         summary, reason = self._summary, string(value, "finishReason")
         usage, own = obj(value, "aggregateUsage") or obj(value, "usage"), obj(value, "usage")
         summary.model = string(obj(value, "model"), "id") or summary.model
-        arguments, cached = integer(usage, "inputTokens"), integer(usage, "cacheReadTokens")  # what was cached among it
+        arguments, cached = integer(usage, "inputTokens"), integer(usage, "cacheReadTokens")  # input includes cached
         figures = Usage(
             input_tokens=None if arguments is None else max(0, arguments - (cached or 0)),
             output_tokens=integer(usage, "outputTokens"),

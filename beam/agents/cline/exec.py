@@ -8,20 +8,24 @@ own process, because the CLI would otherwise start a hub daemon that outlives th
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.cline.decode import Lines
-from beam.agents.oneshot import argument, check_access, prompt_argument
+from beam.agents.cline.decode import LineDecoder
+from beam.agents.oneshot import check_access, checked_argument, prompt_argument
 from beam.model.autoloaded import AutoloadedFile
 
-_ENVS = ("", ".local", *(f".{mode}{end}" for mode in ("development", "production", "test") for end in ("", ".local")))
+_ENV_ENDINGS = (
+    "",
+    ".local",
+    *(f".{mode}{end}" for mode in ("development", "production", "test") for end in ("", ".local")),
+)
 OBEYS = (
-    # Bun, which it is compiled with, reads these automatically.
-    *(AutoloadedFile(path=path, at=("full",)) for path in (*(f".env{end}" for end in _ENVS), "bunfig.toml")),
+    # Bun, with which the CLI is compiled, reads these files automatically.
+    *(AutoloadedFile(path=path, at=("full",)) for path in (*(f".env{end}" for end in _ENV_ENDINGS), "bunfig.toml")),
     *(
         AutoloadedFile(path=path, at=("full",), reach="worktree")
         for path in (".clinerules/hooks", ".cline/hooks", ".cline/plugins")
     ),
 )
-FACE = Capabilities(
+CAPABILITIES = Capabilities(
     model=True,
     tools=True,
     deltas=True,
@@ -37,13 +41,13 @@ FACE = Capabilities(
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
-    check_access(turn, "cline", FACE)
+    check_access(turn, "cline", CAPABILITIES)
     prompt = prompt_argument("cline", turn.text)
     if not any(character.isspace() for character in prompt):
-        prompt = f" {prompt}"  # a single word is a command of the CLI's, or refused
+        prompt = f" {prompt}"  # the CLI takes a single word for a command, or refuses it
     argv = [host.executable or "cline", "--json", "--auto-approve", "true"]
     if turn.model is not None:
-        argv += ("--model", argument("cline", "model", turn.model))
+        argv += ("--model", checked_argument("cline", "model", turn.model))
     argv += ("--", prompt)
     env = {"CLINE_SESSION_BACKEND_MODE": "local"}
     return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env=env, drops_output=True)
@@ -51,4 +55,4 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Lines(turn)
+    return LineDecoder(turn)

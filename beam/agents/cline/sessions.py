@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from beam.agents.base import json_object
-from beam.agents.cline.decode import is_failure
+from beam.agents.cline.decode import is_failed_output
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.json_text import json_text
-from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when_ms
+from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_ms
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -20,7 +20,7 @@ files = SessionFiles(
     name=r"[^/]+/[^/]+\.messages\.json",
     shape="document",
 )
-_INPUT = re.compile(r"<user_input[^>]*>(.*?)</user_input>", re.DOTALL)
+_USER_INPUT = re.compile(r"<user_input[^>]*>(.*?)</user_input>", re.DOTALL)
 _FOLDER = re.compile(r"^\d+\. Working Directory: (.+)$", re.MULTILINE)
 
 
@@ -32,7 +32,7 @@ def reader(path: str) -> SessionReader:
 class _Document:
     def __init__(self, path: str) -> None:
         self.session = Session(id=path.partition("/")[0])
-        self._account = Account()
+        self._maker = EventMaker()
 
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
@@ -43,37 +43,37 @@ class _Document:
         self.session = Session(id=self.session.id, cwd=cwd, model=self.session.model)
         found: list[Event] = []
         for message in objects(value, "messages"):
-            if self._account.is_new(f"message {string(message, 'id')}"):
+            if self._maker.is_new(f"message {string(message, 'id')}"):
                 found += self._message(message)
         return found
 
     def _message(self, message: Object) -> list[Event]:
-        account, at, found = self._account, when_ms(message.get("ts")), list[Event]()
+        maker, at, found = self._maker, time_from_ms(message.get("ts")), list[Event]()
         is_answer = string(message, "role") == "assistant"
         if is_answer:
             model = string(obj(message, "modelInfo"), "id") or self.session.model
             self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
-            account.count_call(string(message, "id"), _usage(obj(message, "metrics")))
+            maker.count_call(string(message, "id"), _usage(obj(message, "metrics")))
         calls = 0
         for block in objects(message, "content"):
             match string(block, "type"):
                 case "text" if is_answer:
-                    found += account.text(string(block, "text"), at)
+                    found += maker.text(string(block, "text"), at)
                 case "text":
                     text = string(block, "text")
-                    asked = _INPUT.search(text)
-                    found += account.prompt(asked[1] if asked else text, at)
+                    asked = _USER_INPUT.search(text)
+                    found += maker.prompt(asked[1] if asked else text, at)
                 case "thinking":
-                    found += account.thinking(string(block, "thinking"), at)
+                    found += maker.thinking(string(block, "thinking"), at)
                 case "tool_use":
                     calls += 1
-                    found += account.on_called(string(block, "id"), string(block, "name"), block.get("input"), at)
+                    found += maker.on_called(string(block, "id"), string(block, "name"), block.get("input"), at)
                 case "tool_result":
                     content = block.get("content")
                     output = content if isinstance(content, str) else json_text(content)
-                    failed = block.get("is_error") is True or is_failure(content)
-                    found += account.on_returned(string(block, "tool_use_id"), output, at, is_error=failed)
-        return found if not is_answer or calls else [*found, *account.idle(at, self.session.model)]
+                    failed = block.get("is_error") is True or is_failed_output(content)
+                    found += maker.on_returned(string(block, "tool_use_id"), output, at, is_error=failed)
+        return found if not is_answer or calls else [*found, *maker.end_turn(at, self.session.model)]
 
 
 def _usage(used: Object) -> Usage:

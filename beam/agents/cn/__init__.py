@@ -13,5 +13,5 @@ card = Card(
     executable="cn",
     install="npm install -g @continuedev/cli",
     versions=("1.5.47",),
-    faces={"exec": exec.FACE},
+    faces={"exec": exec.CAPABILITIES},
 )

@@ -1,6 +1,6 @@
 """Decodes the output of Continue's CLI: the answer as plain text, and a failure as `{"status":"error",…}` on stderr.
 
-An answer that is JSON is the model's own, as beam does not use `--format json`, with which the CLI wraps the answer.
+beam does not use `--format json`, which makes the CLI wrap the answer. So an answer that is JSON comes from the model.
 The output does not show tools or figures, or that an answer was cut off.
 """
 
@@ -16,8 +16,8 @@ from beam.model import events
 from beam.model.events import Event
 
 
-class Text:
-    """The decoder of the output of one process."""
+class TextDecoder:
+    """Decodes the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn

@@ -36,7 +36,7 @@ def fake_model_files(url: str) -> dict[str, bytes]:
 
 
 model_config = (".continue/config.yaml",)
-_BASE = re.compile(rb"(\"?apiBase\"?\s*:\s*)(\"[^\"\n]*\"|[^\s,}]+)")
+_API_BASE = re.compile(rb"(\"?apiBase\"?\s*:\s*)(\"[^\"\n]*\"|[^\s,}]+)")
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
@@ -46,10 +46,10 @@ def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]
     Return None unless the configuration has exactly one URL.
     """
     config = files.get(model_config[0], b"")
-    found = {match[2].strip(b'"').decode("utf-8", "replace") for match in _BASE.finditer(config)}
+    found = {match[2].strip(b'"').decode("utf-8", "replace") for match in _API_BASE.finditer(config)}
     if len(found) != 1:
         return None
-    changed = _BASE.sub(lambda match: match[1] + json.dumps(url).encode(), config)
+    changed = _API_BASE.sub(lambda match: match[1] + json.dumps(url).encode(), config)
     return Route(
         upstream=found.pop(), words=("--config", "{scratch}/cn.yaml"), files={"cn.yaml": changed}, format="chat"
     )

@@ -8,19 +8,19 @@ each turn is a new session. Bash runs in every mode, including the read-only mod
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.cn.decode import Text
+from beam.agents.cn.decode import TextDecoder
 from beam.agents.oneshot import check_access, prompt_argument
 
-FACE = Capabilities(interrupt=True, access=("full",), prompt_in_argv=True)
+CAPABILITIES = Capabilities(interrupt=True, access=("full",), prompt_in_argv=True)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
-    check_access(turn, "cn", FACE)
+    check_access(turn, "cn", CAPABILITIES)
     argv = (host.executable or "cn", "-p", "--auto", "--", prompt_argument("cn", turn.text))
     return Launch(argv=argv, prompt_in_argv=(len(argv) - 1,), drops_output=True)
 
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Text(turn)
+    return TextDecoder(turn)

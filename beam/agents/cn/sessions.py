@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.session_files import Account, Session, SessionFiles, SessionReader
+from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -27,7 +27,7 @@ def reader(path: str) -> SessionReader:
 class _Document:
     def __init__(self, path: str) -> None:
         self.session = Session(id=path.removesuffix(".json"))
-        self._account = Account()
+        self._maker = EventMaker()
 
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
@@ -40,29 +40,29 @@ class _Document:
         return found
 
     def _entry(self, number: int, entry: Object) -> list[Event]:
-        account, message = self._account, obj(entry, "message")
+        maker, message = self._maker, obj(entry, "message")
         text = string(message, "content")
         role, calls = string(message, "role"), objects(message, "toolCalls")
         if role == "user":
-            return account.prompt(text, "") if account.is_new(f"user {number}") else []
+            return maker.prompt(text, "") if maker.is_new(f"user {number}") else []
         if role != "assistant":
             return []
         used, found = obj(message, "usage"), list[Event]()
-        if used and account.is_new(f"used {number}"):
+        if used and maker.is_new(f"used {number}"):
             model = string(used, "model") or self.session.model
             self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
-            account.count_call(str(number), _usage(used))
-        if text.strip() and account.is_new(f"text {number}"):
-            found += account.text(text, "")
+            maker.count_call(str(number), _usage(used))
+        if text.strip() and maker.is_new(f"text {number}"):
+            found += maker.text(text, "")
         for state in objects(entry, "toolCallStates"):
             call_id, name = string(state, "toolCallId"), string(obj(obj(state, "toolCall"), "function"), "name")
-            found += account.on_called(call_id, name, state.get("parsedArgs"), "")
+            found += maker.on_called(call_id, name, state.get("parsedArgs"), "")
             status = string(state, "status")
             if status in ("done", "errored", "canceled"):
                 output = "\n".join(string(part, "content") for part in objects(state, "output"))
-                found += account.on_returned(call_id, output, "", is_error=status != "done")
-        if text.strip() and used and not calls and account.is_new(f"idle {number}"):
-            found += account.idle("", self.session.model)
+                found += maker.on_returned(call_id, output, "", is_error=status != "done")
+        if text.strip() and used and not calls and maker.is_new(f"idle {number}"):
+            found += maker.end_turn("", self.session.model)
         return found
 
 

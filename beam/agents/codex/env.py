@@ -14,7 +14,7 @@ masks = Masks(
     patterns=((r"Chunk ID: [0-9a-f]+", "Chunk ID: <id>"), (r"Wall time: [\d.]+ seconds", "Wall time: <time>"))
 )
 
-_MODEL = "gpt-5.5"  # of the models that Codex knows, the one with plain function tools
+_MODEL = "gpt-5.5"  # the model with plain function tools among those that Codex knows
 _CONFIG = """\
 model = "{model}"
 model_provider = "scripted"
@@ -52,7 +52,7 @@ def fake_model_files(url: str) -> dict[str, bytes]:
 
 
 model_config = (".codex/config.toml",)
-_PROVIDER = re.compile(r"[A-Za-z0-9_-]+\Z")
+_PROVIDER_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
@@ -65,7 +65,7 @@ def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]
     name = str(config.get("model_provider", "openai"))
     provider = config.get("model_providers", {}).get(name, {})
     known = provider.get("base_url") or environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-    if not _PROVIDER.match(name):
+    if not _PROVIDER_NAME.match(name):
         return None
     setting = f"model_providers.{name}.base_url" if provider else "openai_base_url"
     key = str(provider.get("env_key") or "CODEX_API_KEY")

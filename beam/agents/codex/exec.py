@@ -10,20 +10,23 @@ import json
 import re
 
 from beam.agents.base import Decoder, Host, Launch, Turn
-from beam.agents.codex.decode import Items
-from beam.agents.oneshot import argument, scrubbed
+from beam.agents.codex.decode import LineDecoder
+from beam.agents.oneshot import checked_argument, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 
-SCHEMA = "schema.json"
+SCHEMA_FILE = "schema.json"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
-_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-BOUNDED = ("-c", "features.unbounded_connection_retries=false")  # else a refused connection is tried again for ever
+_IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+BOUNDED_RETRIES = (
+    "-c",
+    "features.unbounded_connection_retries=false",
+)  # else Codex retries a refused connection for ever
 
 ACCESS: dict[Access, tuple[str, ...]] = {
-    # A person's own rules may let commands leave the sandbox, but beam promised that the agent only reads.
+    # A person's own rules may let commands leave the sandbox, but beam has promised that the agent only reads.
     "read": ("--sandbox", "read-only", "--ignore-rules"),
-    # It lets commands write to /tmp as well; in its place they get the turn's own scratch directory.
+    # This sandbox would let commands write to /tmp as well. In its place they get the turn's own scratch directory.
     "edit": ("--sandbox", "workspace-write", "-c", "sandbox_workspace_write.exclude_slash_tmp=true"),
     "full": ("--dangerously-bypass-approvals-and-sandbox",),
 }
@@ -31,30 +34,40 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what `codex exec` can't do."""
-    argv = [host.executable or "codex", "exec", "--json", "--skip-git-repo-check", *BOUNDED, *_access(turn)]
+    argv = [
+        host.executable or "codex",
+        "exec",
+        "--json",
+        "--skip-git-repo-check",
+        *BOUNDED_RETRIES,
+        *_access_flags(turn),
+    ]
     files = {}
     if turn.model is not None:
-        argv += ("--model", argument("codex", "model", turn.model))
+        argv += ("--model", checked_argument("codex", "model", turn.model))
     if turn.settings.system is not None:
-        argv += ("-c", f"developer_instructions={json.dumps(scrubbed(turn.settings.system), ensure_ascii=False)}")
+        argv += (
+            "-c",
+            f"developer_instructions={json.dumps(replace_surrogates(turn.settings.system), ensure_ascii=False)}",
+        )
     if turn.schema is not None:
-        files[SCHEMA] = turn.schema.encode("utf-8", "replace")
-        argv += ("--output-schema", f"{turn.scratch}/{SCHEMA}")
+        files[SCHEMA_FILE] = turn.schema.encode("utf-8", "replace")
+        argv += ("--output-schema", f"{turn.scratch}/{SCHEMA_FILE}")
     if turn.once:
         argv.append("--ephemeral")
-    argv += (f"--image={path}" for path in turn.attach if _is_image(path))
+    argv += (f"--image={path}" for path in turn.attach if _can_be_attached(path))
     if turn.session_id is not None:
-        argv += ("fork" if turn.fork else "resume", uuid_of(turn.session_id))
+        argv += ("fork" if turn.fork else "resume", checked_session(turn.session_id))
     return Launch(
         argv=(*argv, "-"),
-        stdin=text_of(turn).encode(),
-        env=own_temporary(turn),
+        stdin=prompt_text(turn).encode(),
+        env=temp_dir_env(turn),
         files=files,
         retries=turn.settings.retries,
     )
 
 
-def own_temporary(turn: Turn) -> dict[str, str]:
+def temp_dir_env(turn: Turn) -> dict[str, str]:
     """Return the variable that makes the turn's scratch directory the folder for temporary files, if the access is
     `edit`. The sandbox lets Codex write there."""
     return {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
@@ -62,10 +75,10 @@ def own_temporary(turn: Turn) -> dict[str, str]:
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Items(turn)
+    return LineDecoder(turn)
 
 
-def uuid_of(session_id: str) -> str:
+def checked_session(session_id: str) -> str:
     """Return the session id unchanged. Raises UnsupportedError if it is not a UUID.
 
     Codex would take any other text for a name, and silently start a new thread.
@@ -77,7 +90,7 @@ def uuid_of(session_id: str) -> str:
     return session_id
 
 
-def _access(turn: Turn) -> tuple[str, ...]:
+def _access_flags(turn: Turn) -> tuple[str, ...]:
     if turn.access not in ACCESS:
         raise UnsupportedError(
             f"codex can't ask in exec mode (access {turn.access!r})",
@@ -87,7 +100,7 @@ def _access(turn: Turn) -> tuple[str, ...]:
     return ACCESS[turn.access]
 
 
-def _is_image(path: str) -> bool:
+def _can_be_attached(path: str) -> bool:
     """Return whether the file is passed on as an image.
 
     Raises UnsupportedError for a name that codex would cut at its comma.
@@ -99,12 +112,12 @@ def _is_image(path: str) -> bool:
 
 def is_image(path: str) -> bool:
     """Return whether the file's name is the name of an image which Codex can show to its model."""
-    return path.lower().endswith(_IMAGES)
+    return path.lower().endswith(_IMAGE_ENDINGS)
 
 
-def text_of(turn: Turn) -> str:
+def prompt_text(turn: Turn) -> str:
     """Return the prompt: the text, then the path of each attached file that is not an image, so that the model can read
     the file."""
     paths = [path for path in turn.attach if not is_image(path)]
     text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])
-    return scrubbed(text)
+    return replace_surrogates(text)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
 from beam.agents.codex.trouble import failure_class
-from beam.agents.failures import plain
+from beam.agents.failures import unwrap_api_message
 from beam.agents.fields import Object, integer, obj, objects, string, strings
 from beam.agents.figures import usage_of
 from beam.model import events
@@ -30,10 +30,10 @@ def where(turn: Turn, host: Host) -> str:
 
 def transcript(turn: Turn) -> Transcript:
     """Return a reader of the lines that this turn adds."""
-    return _Rollout(turn)
+    return _RolloutReader(turn)
 
 
-class _Rollout:
+class _RolloutReader:
     """Reads one turn of a rollout file: from the person's text to the line that says that the task is complete."""
 
     def __init__(self, turn: Turn) -> None:
@@ -62,13 +62,13 @@ class _Rollout:
                 self._cwd = string(payload, "cwd")
             case "turn_context":
                 self._model = string(payload, "model") or self._model
-            case "token_usage_record" if self._is_ours(payload):
+            case "token_usage_record" if self._is_of_this_turn(payload):
                 self._calls.add(string(payload, "response_id"))
                 self._usage = usage_of(_total(obj(payload, "turn_token_usage")), calls=len(self._calls))
                 total = _total(obj(payload, "thread_token_usage"))
                 return (events.UsageSeen(usage=self._usage, total=total),)
             case "event_msg":
-                return self._event(payload)
+                return self._on_event(payload)
         return ()
 
     def verdict(self) -> Verdict:
@@ -90,20 +90,20 @@ class _Rollout:
 
         return structs.replace(verdict, reply=None, **why)
 
-    def _is_ours(self, payload: Object) -> bool:
+    def _is_of_this_turn(self, payload: Object) -> bool:
         return bool(self.state) and string(payload, "turn_id") == self._turn_id
 
-    def _event(self, payload: Object) -> Sequence[Event]:
+    def _on_event(self, payload: Object) -> Sequence[Event]:
         kind = string(payload, "type")
         if kind == "item_completed" and self.state == "":
-            return self._on_asked(payload)
+            return self._on_prompt(payload)
         if self.state == "":
             return ()
-        if not self._is_ours(payload):
+        if not self._is_of_this_turn(payload):
             return ()
         if kind == "item_completed":
             item = obj(payload, "item")
-            read = _ITEMS.get(string(item, "type"))
+            read = _ITEM_KINDS.get(string(item, "type"))
             return () if read is None else read(self, item)
         if kind in ("task_complete", "turn_aborted"):
             self.state = "done"
@@ -112,11 +112,11 @@ class _Rollout:
             self._texts = [last] if last else self._texts
             if failure := obj(payload, "error"):
                 message = string(failure, "message") or string(failure, "codex_error_info") or "it failed"
-                self.error, self._class = plain(message), failure_class(message)
+                self.error, self._class = unwrap_api_message(message), failure_class(message)
                 return (events.Notice(text=self.error, code="api_error"),)
         return ()
 
-    def _on_asked(self, payload: Object) -> Sequence[Event]:
+    def _on_prompt(self, payload: Object) -> Sequence[Event]:
         """Begin the turn if this item is its prompt: the same text, in the same folder."""
         item = obj(payload, "item")
         text = "".join(string(part, "text") for part in objects(item, "content"))
@@ -136,7 +136,7 @@ class _Rollout:
         self._texts.append(text)
         return (events.Text(text=text),) if text else ()
 
-    def _thought(self, item: Object) -> Sequence[Event]:
+    def _on_thought(self, item: Object) -> Sequence[Event]:
         text = "\n\n".join(strings(item, "summary_text"))
         return (events.Thinking(text=text),) if text else ()
 
@@ -160,11 +160,11 @@ class _Rollout:
         return tuple(events.FileChanged(path=path, kind="update") for path in obj(item, "changes"))
 
 
-_ITEMS: dict[str, Callable[[_Rollout, Object], Sequence[Event]]] = {
-    "AgentMessage": _Rollout._on_answered,
-    "Reasoning": _Rollout._thought,
-    "CommandExecution": _Rollout._on_command,
-    "FileChange": _Rollout._on_changed,
+_ITEM_KINDS: dict[str, Callable[[_RolloutReader, Object], Sequence[Event]]] = {
+    "AgentMessage": _RolloutReader._on_answered,
+    "Reasoning": _RolloutReader._on_thought,
+    "CommandExecution": _RolloutReader._on_command,
+    "FileChange": _RolloutReader._on_changed,
 }
 
 

@@ -16,35 +16,35 @@ from beam.model import events
 from beam.model.events import Event, PlanStep
 from beam.model.outcome import Denial
 
-_SAID_ONLY = ("agent_message", "reasoning", "error", "todo_list")
-_CALLS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
+_NON_CALL_TYPES = ("agent_message", "reasoning", "error", "todo_list")
+_CALL_TYPES = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
 _NEEDS_APPROVAL = "requires approval"
 
 
-class Items:
+class ItemReader:
     """Follows items from their start to their end, and records texts and calls in `summary`."""
 
     def __init__(self, summary: OutputSummary, *, prefix: str) -> None:
         self._summary = summary
         self._prefix = prefix
 
-    def started(self, item: Item) -> list[Event]:
+    def on_started(self, item: Item) -> list[Event]:
         """Return the events of an item that began."""
         if item.type == "todo_list":
-            return [_plan(item)]
-        if item.type in _SAID_ONLY:
+            return [_plan_event(item)]
+        if item.type in _NON_CALL_TYPES:
             return []
-        if item.type in _CALLS:
-            return self._summary.called(self._prefix + item.id, *_call(item))
+        if item.type in _CALL_TYPES:
+            return self._summary.on_called(self._prefix + item.id, *_name_and_input(item))
         return [events.Unknown(what=f"item/{item.type}")]
 
-    def updated(self, item: Item) -> list[Event]:
+    def on_updated(self, item: Item) -> list[Event]:
         """Return the events of an item that continues."""
         if item.type == "todo_list":
-            return [_plan(item)]
-        return [] if item.type in (*_SAID_ONLY, *_CALLS) else [events.Unknown(what=f"item/{item.type}")]
+            return [_plan_event(item)]
+        return [] if item.type in (*_NON_CALL_TYPES, *_CALL_TYPES) else [events.Unknown(what=f"item/{item.type}")]
 
-    def completed(self, item: Item) -> list[Event]:
+    def on_completed(self, item: Item) -> list[Event]:
         """Return the events of an item that ended. Many items are reported only at their end."""
         match item.type:
             case "agent_message":
@@ -52,18 +52,18 @@ class Items:
             case "reasoning":
                 return [events.Thinking(text=item.text)] if item.text else []
             case "todo_list":
-                return [_plan(item)]
+                return [_plan_event(item)]
             case "error":
                 return [events.Notice(text=item.message, code="warning")]
-            case kind if kind in _CALLS:
+            case kind if kind in _CALL_TYPES:
                 return self._on_returned(item)
         return [events.Unknown(what=f"item/{item.type}")]
 
     def _on_returned(self, item: Item) -> list[Event]:
-        call_id, (name, arguments) = self._prefix + item.id, _call(item)
-        called = [] if call_id in self._summary.calls else self._summary.called(call_id, name, arguments)
+        call_id, (name, arguments) = self._prefix + item.id, _name_and_input(item)
+        called = [] if call_id in self._summary.calls else self._summary.on_called(call_id, name, arguments)
         output, failed = _output(item), item.status in ("failed", "declined")
-        emitted = called + self._summary.returned(call_id, output, is_error=failed)
+        emitted = called + self._summary.on_returned(call_id, output, is_error=failed)
         if item.type == "mcp_tool_call":
             emitted += images_in(objects(object_of(item.result), "content"), call_id=call_id)
         if failed and item.type == "mcp_tool_call" and _NEEDS_APPROVAL in output:
@@ -76,7 +76,7 @@ class Items:
         return emitted
 
 
-def _call(item: Item) -> tuple[str, object]:
+def _name_and_input(item: Item) -> tuple[str, object]:
     """Return the tool name and the input of an item that is a tool call."""
     match item.type:
         case "command_execution":
@@ -110,7 +110,7 @@ def _output(item: Item) -> str:
             return ""
 
 
-def _plan(item: Item) -> Event:
+def _plan_event(item: Item) -> Event:
     return events.PlanUpdated(
         steps=tuple(
             PlanStep(text=string(step, "text"), status="completed" if step.get("completed") is True else "pending")

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 
 from beam.agents.base import Host, Launch, Turn
-from beam.agents.codex.exec import ACCESS, own_temporary, uuid_of
-from beam.agents.oneshot import argument, scrubbed
+from beam.agents.codex.exec import ACCESS, checked_session, temp_dir_env
+from beam.agents.oneshot import checked_argument, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-_BODY = r"^(?:  |$|› \d\. )"  # all rows of its own begin further left, except the selected answer
-_CONFIRM = r"(?:[^\n]+\n)+\n  Press enter to [^\n]*\s*\Z"
-_DETAIL = r"\A[^\n]*\n([\s\S]*)^[› ] 1\. Yes"
+_DIALOG_BODY = r"^(?:  |$|› \d\. )"  # Codex's other rows begin further left, except the selected answer
+_CONFIRM_ROWS = r"(?:[^\n]+\n)+\n  Press enter to [^\n]*\s*\Z"
+_DIALOG_DETAIL = r"\A[^\n]*\n([\s\S]*)^[› ] 1\. Yes"
 
 profile = Profile(
     name="codex",
@@ -31,25 +31,25 @@ profile = Profile(
     done_rows=(r"^\s*Worked for <?\d",),
     error_rows=(r"^■ ",),
     ready_rows=(r"^\s+\S.* · [~/]",),
-    warning=r"^WARNING: proceeding, even though we could not [^\n]+(?:\n[^\n]+){0,4}",  # it is broken over rows
+    warning=r"^WARNING: proceeding, even though we could not [^\n]+(?:\n[^\n]+){0,4}",  # it continues over several rows
     signals=(7501,),
     titles_busy=r"^[⠁-⣿] ",
     dialogs=(
         Dialog(
             name="trust",
             kind="trust",
-            match=rf"^[› ] 1\. Yes[^\n]*\n{_CONFIRM}",
+            match=rf"^[› ] 1\. Yes[^\n]*\n{_CONFIRM_ROWS}",
             allow=("1", "\r"),
             first=r"^(?:> |  )\S[^\n]*\b(?:[Tt]rust the (?:contents|files) of|trust this (?:directory|folder))\b",
-            body=_BODY,
+            body=_DIALOG_BODY,
         ),
-        Dialog(  # in a git repository that its configuration does not trust; a digit is no answer to it
+        Dialog(  # in a git repository that Codex's configuration does not trust; a digit does not answer it
             name="trust",
             kind="trust",
             match=r"^› 1\. Trust and continue\n[^\n]*\n\n[^\n]*\besc back\s*\Z",
             allow=("\r",),
             first=r"^  Folder access$",
-            body=_BODY,
+            body=_DIALOG_BODY,
         ),
         Dialog(
             name="login",
@@ -63,39 +63,39 @@ profile = Profile(
             kind="setup",
             match=r"^[› ] 1\. Try new model\n[› ] 2\. Use existing model\n\n[^\n]*\s*\Z",
             allow=("\x1b[B", "\r"),
-            body=_BODY,
+            body=_DIALOG_BODY,
         ),
         Dialog(
             name="permission",
-            match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM}",
+            match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM_ROWS}",
             allow=("y",),
             deny=("\x1b",),
             first=r"^  Would you like to (?!make the following edits)[^\n]*\?$",
-            body=_BODY,
+            body=_DIALOG_BODY,
             subject=r"^  \$ ([^\n]*)",
-            detail=_DETAIL,
+            detail=_DIALOG_DETAIL,
             always=("p",),
             always_row=r"^[› ] 2\. (Yes, and don't ask again (?:[^\n]|\n {5,}(?=\S))*\(p\)$)",
         ),
         Dialog(
             name="network",
-            match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM}",
+            match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM_ROWS}",
             allow=("y",),
             deny=("\x1b",),
             first=r'^  Do you want to approve network access to "',
-            body=_BODY,
+            body=_DIALOG_BODY,
             subject=r'\A  Do you want to approve network access to "([^"\n]+)"',
             detail=r"\A([\s\S]*)^[› ] 1\. Yes",
         ),
         Dialog(
             name="edit",
-            match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM}",
+            match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM_ROWS}",
             allow=("y",),
             deny=("\x1b",),
             first=r"^  Would you like to make the following edits\?$",
-            body=_BODY,
+            body=_DIALOG_BODY,
             subject=r"^  Destination: ([^\n]*)",
-            detail=_DETAIL,
+            detail=_DIALOG_DETAIL,
             always=("a",),
             always_row=r"^[› ] 2\. (Yes, and don't ask again (?:[^\n]|\n {5,}(?=\S))*\(a\)$)",
         ),
@@ -123,9 +123,12 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv = [host.executable or "codex", "--no-alt-screen", *access]
     if turn.session_id is not None:
         argv[1:1] = ["resume"]
-        argv.append(uuid_of(turn.session_id))
+        argv.append(checked_session(turn.session_id))
     if turn.model is not None:
-        argv += ("--model", argument("codex", "model", turn.model))
+        argv += ("--model", checked_argument("codex", "model", turn.model))
     if turn.settings.system is not None:
-        argv += ("-c", f"developer_instructions={json.dumps(scrubbed(turn.settings.system), ensure_ascii=False)}")
-    return Launch(argv=tuple(argv), env=own_temporary(turn))
+        argv += (
+            "-c",
+            f"developer_instructions={json.dumps(replace_surrogates(turn.settings.system), ensure_ascii=False)}",
+        )
+    return Launch(argv=tuple(argv), env=temp_dir_env(turn))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from beam.agents.base import json_object
 from beam.agents.codex.history import usage_of_record
 from beam.agents.fields import Object, integer, obj, objects, string, strings
-from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
+from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_text
 from beam.model import events
 from beam.model.events import Event
 
@@ -16,7 +16,7 @@ files = SessionFiles(
     moved_by="CODEX_HOME",
     below="sessions",
     name=r"\d+/\d+/\d+/rollout-[^/]+\.jsonl",
-    helpers=("app-server daemon", "app-server --listen"),  # its own daemon, for the terminals that are shown
+    helpers=("app-server daemon", "app-server --listen"),  # Codex's own daemon, for the terminals on its screen
 )
 
 
@@ -29,13 +29,13 @@ class _Rollout:
     def __init__(self, path: str) -> None:
         name = path.rpartition("/")[2].removesuffix(".jsonl")
         self.session = Session(id=name[-36:])
-        self._account = Account()
+        self._maker = EventMaker()
 
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
         if value is None:
             return ()
-        payload, at, known = obj(value, "payload"), when(string(value, "timestamp")), self.session
+        payload, at, known = obj(value, "payload"), time_from_text(string(value, "timestamp")), self.session
         match string(value, "type"):
             case "session_meta":
                 thread, root = string(payload, "id"), string(payload, "session_id")
@@ -50,18 +50,18 @@ class _Rollout:
                 )
             case "token_usage_record":
                 reply = string(payload, "response_id")
-                self._account.count_call(reply, usage_of_record(obj(payload, "usage")))
+                self._maker.count_call(reply, usage_of_record(obj(payload, "usage")))
             case "event_msg":
-                return self._event(payload, at)
+                return self._on_event(payload, at)
         return ()
 
-    def _event(self, payload: Object, at: str) -> Sequence[Event]:
-        account = self._account
+    def _on_event(self, payload: Object, at: str) -> Sequence[Event]:
+        maker = self._maker
         match string(payload, "type"):
             case "item_completed":
                 item = obj(payload, "item")
                 key = f"item {string(payload, 'turn_id')} {string(item, 'id')}"
-                return self._item(item, at) if account.is_new(key) else ()
+                return self._on_item(item, at) if maker.is_new(key) else ()
             case "task_complete":
                 failure = obj(payload, "error")
                 why = (
@@ -70,35 +70,35 @@ class _Rollout:
                     or ("it failed" if failure else "")
                 )
                 notice = [events.Notice(ts=at, text=why, code="api_error")] if why else []
-                return [*notice, *account.idle(at, self.session.model, why=why)]
+                return [*notice, *maker.end_turn(at, self.session.model, why=why)]
             case "turn_aborted":
-                return account.idle(at, self.session.model, why="interrupted")
+                return maker.end_turn(at, self.session.model, why="interrupted")
         return ()
 
-    def _item(self, item: Object, at: str) -> list[Event]:
-        account, item_id = self._account, string(item, "id")
+    def _on_item(self, item: Object, at: str) -> list[Event]:
+        maker, item_id = self._maker, string(item, "id")
         match string(item, "type"):
             case "UserMessage":
-                return account.prompt(_text(item), at)
+                return maker.prompt(_text(item), at)
             case "AgentMessage":
-                return account.text(_text(item), at)
+                return maker.text(_text(item), at)
             case "Reasoning":
-                return account.thinking("\n\n".join(strings(item, "summary_text")), at)
+                return maker.thinking("\n\n".join(strings(item, "summary_text")), at)
             case "CommandExecution":
                 code, output = integer(item, "exit_code"), string(item, "aggregated_output")
                 failed = string(item, "status") in ("failed", "declined")
                 shown = f"{output}[exit code {code}]" if code else output
                 return [
-                    *account.on_called(item_id, "shell", {"command": _command(item)}, at),
-                    *account.on_returned(item_id, shown, at, is_error=failed),
+                    *maker.on_called(item_id, "shell", {"command": _command(item)}, at),
+                    *maker.on_returned(item_id, shown, at, is_error=failed),
                 ]
             case "FileChange" if string(item, "status") not in ("failed", "declined"):
                 return [events.FileChanged(ts=at, path=path, kind="update") for path in obj(item, "changes")]
             case "McpToolCall":
                 name = f"mcp__{string(item, 'server')}__{string(item, 'tool')}"
                 return [
-                    *account.on_called(item_id, name, item.get("arguments"), at),
-                    *account.on_returned(item_id, "", at, is_error=string(item, "status") == "failed"),
+                    *maker.on_called(item_id, name, item.get("arguments"), at),
+                    *maker.on_returned(item_id, "", at, is_error=string(item, "status") == "failed"),
                 ]
         return []
 

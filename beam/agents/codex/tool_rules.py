@@ -16,12 +16,12 @@ from beam.rules.rule import Rule
 
 _BEAM = Enforced("beam")
 _SHELL = re.compile(r"(?:/(?:usr/)?bin/)?(?:ba|z|da)?sh\Z")
-_READS = ("read", "ask")  # with these its sandbox only reads
+_READ_ONLY = ("read", "ask")  # with these accesses Codex's sandbox only reads
 _NOT_ASKED = Enforced("", "it runs commands in its sandbox without asking, so beam sees only those that would leave it")
-_TOO_FREE = Enforced("", "with this access it changes files of the folder without asking")
+_EDITS_UNASKED = Enforced("", "with this access it changes files of the folder without asking")
 _HEADLESS = Enforced("", "`codex exec` asks nobody, and takes no rules for one run")
 _SCREEN = Enforced("", "what a screen shows of a call may be less than the call")
-_OTHER = Enforced("", "it does not ask about such calls")
+_NEVER_ASKS = Enforced("", "it does not ask about such calls")
 
 
 def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
@@ -30,10 +30,10 @@ def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
         return _HEADLESS if face == "exec" else _SCREEN
     is_mcp = rule.tool.startswith("mcp__")
     if rule.behavior == "allow":
-        return _BEAM if rule.tool in ("Bash", "Edit") or is_mcp else _OTHER
+        return _BEAM if rule.tool in ("Bash", "Edit") or is_mcp else _NEVER_ASKS
     if rule.tool == "Edit":
-        return _BEAM if access in _READS else _TOO_FREE
-    return _NOT_ASKED if rule.tool == "Bash" else _OTHER
+        return _BEAM if access in _READ_ONLY else _EDITS_UNASKED
+    return _NOT_ASKED if rule.tool == "Bash" else _NEVER_ASKS
 
 
 def call(tool: str, arguments: object) -> ToolCall | None:
@@ -41,7 +41,7 @@ def call(tool: str, arguments: object) -> ToolCall | None:
     values = object_of(arguments)
     if tool == "shell":
         more = {"kind", "network", "permissions"}.intersection(values)
-        return None if more else ToolCall(tool="Bash", command=_script(string(values, "command")))
+        return None if more else ToolCall(tool="Bash", command=_shell_script(string(values, "command")))
     if tool == "apply_patch":
         names = ("path", "move_path")
         paths = tuple(path for each in objects(values, "changes") for name in names if (path := string(each, name)))
@@ -49,12 +49,12 @@ def call(tool: str, arguments: object) -> ToolCall | None:
     return ToolCall(tool=tool) if tool.startswith("mcp__") else None
 
 
-def asks(turn: Turn) -> bool:
+def asks_because_of_rules(turn: Turn) -> bool:
     """Return whether Codex asks beam only because the turn has rules; with this access alone, it would not ask."""
     return turn.access in ("read", "edit") and bool(turn.rules.rules)
 
 
-def _script(command: str) -> str:
+def _shell_script(command: str) -> str:
     """Return SCRIPT if the command is `bash -lc SCRIPT`, which is how Codex runs commands; else the unchanged
     command."""
     try:

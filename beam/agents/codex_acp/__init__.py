@@ -16,9 +16,9 @@ card = Card(
     install="npm install -g @agentclientprotocol/codex-acp (it needs Node.js 22 or newer)",
     versions=("2.6.0",),
     obeys=(AutoloadedFile(path=".codex", reach="worktree"),),  # it tells Codex that the folder is trusted
-    faces={"dialogue": dialogue.FACE},
+    faces={"dialogue": dialogue.CAPABILITIES},
     own_sandbox=True,
 )
 exec: Exec | None = None
-# At `ask` what needs no more than its sandbox allows runs unasked, and so does what the person's own rules allow.
+# At `ask` Codex does not ask about a call that its sandbox or the person's own rules allow.
 tool_rules: Rules = AskRules(beyond={"ask": ("Bash", "Edit")})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.face import ANY
+from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex import exec as headless
 from beam.agents.link import Link
@@ -29,15 +29,17 @@ DIALECT = Dialect(
     sets_model=True,
     fails_at=("codex", "threadStatus", "type", "systemError"),
 )
-FACE = structs.replace(ANY, fork=True, tokens=True, denials=True, access=tuple(MODES), outbox=("full",))
+CAPABILITIES = structs.replace(
+    ACP_CAPABILITIES, fork=True, tokens=True, denials=True, access=tuple(MODES), outbox=("full",)
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start a process for this turn and later turns with the same options. Raises UnsupportedError for an
     option that the CLI can't apply."""
-    check_access(turn, DIALECT.name, FACE)
+    check_access(turn, DIALECT.name, CAPABILITIES)
     if turn.session_id is not None:
-        headless.uuid_of(turn.session_id)
+        headless.checked_session(turn.session_id)
     return Launch(argv=(host.executable or DIALECT.name,), env={"INITIAL_AGENT_MODE": "read-only"})
 
 

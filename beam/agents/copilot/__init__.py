@@ -16,7 +16,7 @@ card = Card(
     executable="copilot",
     install="npm install -g @github/copilot",
     versions=("1.0.102",),
-    faces={"exec": exec.FACE, "dialogue": dialogue.FACE, "terminal": screen.FACE},
+    faces={"exec": exec.CAPABILITIES, "dialogue": dialogue.CAPABILITIES, "terminal": screen.CAPABILITIES},
     makes=dict.fromkeys(
         (
             "HOME/.copilot",
@@ -26,7 +26,7 @@ card = Card(
     ),
     by_name=("dialogue",),
 )
-# It does not ask again about what a person allowed permanently in a folder.
+# Copilot does not ask again about a call that a person allowed permanently in a folder.
 tool_rules: Rules = AskRules(
     beyond={"ask": ("Bash", "Edit"), "edit": ("Edit",)}, absent={"read": ("Bash", "Edit"), "edit": ("Bash",)}
 )

@@ -19,7 +19,7 @@ from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Total, Usage
 
 _NO_SESSION = "No session, task, or name matched '{}'."
-_SILENT = {
+_IGNORED_EVENTS = {
     "user": ("message",),
     "system": ("message",),
     "assistant": ("turn_start", "message_start", "idle", "tool_call_delta", "reasoning_delta"),
@@ -28,11 +28,11 @@ _SILENT = {
     "session": ("skills_loaded", "mcp_servers_loaded", "tools_updated", "background_tasks_changed"),
 }
 _KINDS = {"create": "add", "delete": "delete"}
-_TOLD_ELSEWHERE = ("file_created", "model_retry")  # as the change of a file, and as a retry
+_REPORTED_ELSEWHERE = ("file_created", "model_retry")  # as the change of a file, and as a retry
 
 
-class Lines:
-    """The decoder of the output of one process."""
+class LineDecoder:
+    """Decodes the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -63,23 +63,23 @@ class Lines:
                 call_id, name, arguments = string(data, "toolCallId"), string(data, "toolName"), data.get("arguments")
                 parent = string(data, "parentToolCallId") or None
                 self._tools[call_id] = (name, arguments, parent)
-                return self._summary.called(call_id, name, arguments, parent=parent)
+                return self._summary.on_called(call_id, name, arguments, parent=parent)
             case "tool.execution_partial_result" | "tool.execution_progress":
                 text = string(data, "partialOutput") or string(data, "progressMessage")
                 return [events.ToolProgress(call_id=string(data, "toolCallId"), text=text)]
             case "tool.execution_complete":
                 return self._on_returned(data)
             case "model.call_failure":
-                return self._trouble_of(data)
+                return self._on_call_failed(data)
             case "model.call_finished":
-                return self._on_called(has_answered=string(data, "outcome") == "success")
+                return self._on_call_finished(has_answered=string(data, "outcome") == "success")
             case "assistant.turn_end":
                 return self._on_step_ended()
             case "assistant.turn_retry":
                 return self._retry(string(data, "reason"))
             case "session.error":
                 return self._summary.on_failed(string(data, "message"), integer(data, "statusCode"))
-            case "session.info" if string(data, "infoType") in _TOLD_ELSEWHERE:
+            case "session.info" if string(data, "infoType") in _REPORTED_ELSEWHERE:
                 return []
             case "session.warning" | "session.info":
                 return [events.Notice(text=string(data, "message"), code=kind)]
@@ -90,14 +90,14 @@ class Lines:
             case "result":
                 return self._result(value)
         area, _, word = kind.partition(".")
-        return [] if word in _SILENT.get(area, ()) else [events.Unknown(what=kind or "no type")]
+        return [] if word in _IGNORED_EVENTS.get(area, ()) else [events.Unknown(what=kind or "no type")]
 
     def _delta(self, text: str, parent: str | None) -> list[Event]:
         if parent is None:
             self._streamed.append(text)
         return [events.TextDelta(text=text, parent=parent)] if text else []
 
-    def _on_called(self, *, has_answered: bool) -> list[Event]:
+    def _on_call_finished(self, *, has_answered: bool) -> list[Event]:
         self._answers += has_answered
         if not has_answered:
             self._streamed = []
@@ -134,15 +134,15 @@ class Lines:
         if data.get("success") is not True:
             if string(error, "code") == "denied":
                 self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments)))
-            return self._summary.returned(call_id, string(error, "message"), is_error=True, parent=parent)
-        emitted = self._summary.returned(call_id, string(result, "content"), parent=parent)
+            return self._summary.on_returned(call_id, string(error, "message"), is_error=True, parent=parent)
+        emitted = self._summary.on_returned(call_id, string(result, "content"), parent=parent)
         for edit in objects(data, "fileEdits"):
             emitted.append(
                 events.FileChanged(path=string(edit, "path"), kind=_KINDS.get(string(edit, "kind"), "update"))
             )
         return emitted
 
-    def _trouble_of(self, data: Object) -> list[Event]:
+    def _on_call_failed(self, data: Object) -> list[Event]:
         """Return the events of a failed request to the model. The CLI may try again."""
         status, text = integer(data, "statusCode"), string(data, "errorMessage")
         try:
@@ -168,7 +168,7 @@ class Lines:
     def _result(self, value: Object) -> list[Event]:
         summary = self._summary
         summary.usage = Usage(calls=self._answers or None)
-        emitted = [*summary.opened(self._turn, string(value, "sessionId")), self._worked(obj(value, "usage"))]
+        emitted = [*summary.on_opened(self._turn, string(value, "sessionId")), self._record_work(obj(value, "usage"))]
         if summary.failure is None:
             summary.failure = self._trouble
         if value.get("exitCode") == 0:
@@ -177,7 +177,7 @@ class Lines:
             summary.failure = Failure(Class.UNKNOWN, f"copilot ended the turn with {value.get('exitCode')}")
         return emitted
 
-    def _worked(self, usage: Object) -> Event:
+    def _record_work(self, usage: Object) -> Event:
         """Return the event with the session's running totals, and record the turn's part of them."""
         changes, api_ms = obj(usage, "codeChanges"), integer(usage, "totalApiDurationMs")
         total = figures.Work(

@@ -10,16 +10,16 @@ from __future__ import annotations
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.face import ANY
+from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.copilot import exec as headless
 from beam.agents.link import Link
-from beam.agents.oneshot import argument, check_access
+from beam.agents.oneshot import check_access, checked_argument
 from beam.model.message import Access
 
 __all__ = ["launch", "link"]
 
-_MODE = "https://agentclientprotocol.com/protocol/session-modes#agent"
+_AGENT_MODE = "https://agentclientprotocol.com/protocol/session-modes#agent"
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": headless.ACCESS["read"],
     "ask": ("--disallow-temp-dir",),
@@ -28,29 +28,29 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 }
 DIALECT = Dialect(
     name="copilot",
-    modes=dict.fromkeys(ACCESS, _MODE),
+    modes=dict.fromkeys(ACCESS, _AGENT_MODE),
     never={"allow_all": "on"},
     lost=("Resource not found: Session",),
     counts="process",
     failed="Error: ",
     aside="Info: ",
     describes=True,
-    files_as_text=True,  # it gives its model only the path of a resource
+    files_as_text=True,  # the CLI gives its model only the path of a resource
     denied=("Permission to run this tool was denied",),
 )
-FACE = structs.replace(ANY, tokens=True, denials=True, access=tuple(ACCESS), outbox=("full",))
+CAPABILITIES = structs.replace(ACP_CAPABILITIES, tokens=True, denials=True, access=tuple(ACCESS), outbox=("full",))
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
-    can't apply."""
-    check_access(turn, "copilot", FACE)
+    """Return how to start a process for this turn and later turns with the same options. Raises UnsupportedError for
+    an option that the dialogue mode can't apply."""
+    check_access(turn, "copilot", CAPABILITIES)
     if turn.session_id is not None:
         headless.session_flags(turn)
     argv = [host.executable or "copilot", "--acp", "--no-ask-user", "--no-auto-update", "--no-color"]
     argv += ACCESS[turn.access]
     if turn.model is not None:
-        argv += ("--model", argument("copilot", "model", turn.model))
+        argv += ("--model", checked_argument("copilot", "model", turn.model))
     return Launch(argv=tuple(argv), env={} if turn.access == "full" else {"COPILOT_ALLOW_ALL": ""})
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.copilot.decode import Lines
-from beam.agents.oneshot import argument, check_access, scrubbed
+from beam.agents.copilot.decode import LineDecoder
+from beam.agents.oneshot import check_access, checked_argument, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 
-_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 RETRIES = 3  # copilot itself gives up after 17 s or more
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
@@ -22,7 +22,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "edit": ("--allow-tool=write", "--deny-tool=shell", "--disallow-temp-dir"),
     "full": ("--allow-all",),
 }
-FACE = Capabilities(
+CAPABILITIES = Capabilities(
     resume=True,
     model=True,
     deltas=True,
@@ -40,21 +40,23 @@ FACE = Capabilities(
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
-    check_access(turn, "copilot", FACE)
+    check_access(turn, "copilot", CAPABILITIES)
     argv = [host.executable or "copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update", "--no-color"]
     argv += (*session_flags(turn), *ACCESS[turn.access])
     if turn.outbox and turn.access == "edit":
         argv += ("--add-dir", turn.outbox)
     if turn.model is not None:
-        argv += ("--model", argument("copilot", "model", turn.model))
-    argv += (f"--attachment={argument('copilot', 'file', path)}" for path in turn.attach if _can_be_attached(path))
+        argv += ("--model", checked_argument("copilot", "model", turn.model))
+    argv += (
+        f"--attachment={checked_argument('copilot', 'file', path)}" for path in turn.attach if _can_be_attached(path)
+    )
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     return Launch(argv=tuple(argv), stdin=_prompt(turn), retries=retries, drops_output=True)
 
 
 def _can_be_attached(path: str) -> bool:
     """Return whether the file can be attached. The CLI fails for a file that is not an image."""
-    return path.lower().endswith(_IMAGES)
+    return path.lower().endswith(_IMAGE_ENDINGS)
 
 
 def _prompt(turn: Turn) -> bytes:
@@ -62,7 +64,7 @@ def _prompt(turn: Turn) -> bytes:
     read the file."""
     paths = [path for path in turn.attach if not _can_be_attached(path)]
     text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])
-    return scrubbed(text).encode()
+    return replace_surrogates(text).encode()
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:
@@ -81,4 +83,4 @@ def session_flags(turn: Turn) -> tuple[str, ...]:
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Lines(turn)
+    return LineDecoder(turn)

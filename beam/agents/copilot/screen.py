@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.copilot.exec import ACCESS, session_flags
-from beam.agents.oneshot import argument
+from beam.agents.oneshot import checked_argument
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-FACE = Capabilities(resume=True, model=True, interrupt=True, access=("read", "edit", "full"))
+CAPABILITIES = Capabilities(resume=True, model=True, interrupt=True, access=("read", "edit", "full"))
 _RULE = r"^─{20,}"
 _TOP, _BOX = r"^╭", r"^[│╰]"
 
@@ -25,7 +25,7 @@ profile = Profile(
     below=_RULE,
     pasted=r"\[Paste",
     busy_rows=(r"^ \S Working\b", r"\besc esc (?:interrupt|edit prompt)"),
-    error_rows=(r"^ ✗ (?!(?:Shell|Create|Edit) |.* Permission to run this tool was denied\b)",),  # not a tool's
+    error_rows=(r"^ ✗ (?!(?:Shell|Create|Edit) |.* Permission to run this tool was denied\b)",),  # no failed tool
     ready_rows=(r" / commands\b",),
     resumed_rows=(r"^ ❯ \S",),
     dialogs=(
@@ -71,13 +71,13 @@ def launch(turn: Turn, host: Host) -> Launch:
 
     Raises UnsupportedError for an option that the terminal mode can't apply.
     """
-    if turn.access not in FACE.access:
+    if turn.access not in CAPABILITIES.access:
         raise UnsupportedError(
             f"copilot can't enforce access {turn.access!r}",
-            f"use one of: {', '.join(FACE.access)}",
+            f"use one of: {', '.join(CAPABILITIES.access)}",
             subject=turn.access,
         )
     argv = [host.executable or "copilot", "--no-auto-update", *session_flags(turn), *ACCESS[turn.access]]
     if turn.model is not None:
-        argv += ("--model", argument("copilot", "model", turn.model))
+        argv += ("--model", checked_argument("copilot", "model", turn.model))
     return Launch(argv=tuple(argv))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.session_files import Account, Decision, Session, SessionFiles, SessionReader, when
+from beam.agents.session_files import Decision, EventMaker, Session, SessionFiles, SessionReader, time_from_text
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -27,51 +27,51 @@ def reader(path: str) -> SessionReader:
 class _Events:
     def __init__(self, path: str) -> None:
         self.session = Session(id=path.partition("/")[0])
-        self._account = Account()
+        self._maker = EventMaker()
 
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
-        if value is None or not self._account.is_new(f"line {string(value, 'id')}"):
+        if value is None or not self._maker.is_new(f"line {string(value, 'id')}"):
             return ()
-        account, at, inner = self._account, when(string(value, "timestamp")), obj(value, "data")
+        maker, at, inner = self._maker, time_from_text(string(value, "timestamp")), obj(value, "data")
         match string(value, "type"):
             case "session.start" | "session.resume":
                 cwd = string(obj(inner, "context"), "cwd") or self.session.cwd
                 model = string(inner, "selectedModel") or self.session.model
                 self.session = Session(id=self.session.id, cwd=cwd, model=model)
             case "user.message":
-                return account.prompt(string(inner, "content"), at)
+                return maker.prompt(string(inner, "content"), at)
             case "session.usage_record":
                 used = obj(inner, "usage")
-                account.count_call(string(used, "apiCallId") or string(value, "id"), _usage(used))
+                maker.count_call(string(used, "apiCallId") or string(value, "id"), _usage(used))
             case "assistant.message":
                 model = string(inner, "model") or self.session.model
                 self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
-                found = account.text(string(inner, "content"), at)
+                found = maker.text(string(inner, "content"), at)
                 if not objects(inner, "toolRequests"):
-                    found += account.idle(at, model)
+                    found += maker.end_turn(at, model)
                 return found
             case "tool.execution_start":
-                return account.on_called(
+                return maker.on_called(
                     string(inner, "toolCallId"), string(inner, "toolName"), inner.get("arguments"), at
                 )
             case "tool.execution_complete":
                 output = string(obj(inner, "result"), "content") or string(obj(inner, "error"), "message")
                 failed = inner.get("success") is False
-                return account.on_returned(string(inner, "toolCallId"), output, at, is_error=failed)
+                return maker.on_returned(string(inner, "toolCallId"), output, at, is_error=failed)
             case "permission.requested":
                 request = obj(inner, "permissionRequest")
                 given = (
                     {"command": string(request, "fullCommandText")} if string(request, "fullCommandText") else request
                 )
                 call_id = string(request, "toolCallId") or None
-                return account.asks(string(inner, "requestId"), string(request, "kind"), given, at, call_id=call_id)
+                return maker.on_asked(string(inner, "requestId"), string(request, "kind"), given, at, call_id=call_id)
             case "permission.completed":
                 word = string(obj(inner, "result"), "kind")
                 decision: Decision = "allow" if word.startswith("approved") else None if word == "cancelled" else "deny"
-                return account.decided(string(inner, "requestId"), at, decision=decision)
+                return maker.on_decided(string(inner, "requestId"), at, decision=decision)
             case "abort":
-                return account.idle(at, self.session.model, why=string(inner, "reason") or "interrupted")
+                return maker.end_turn(at, self.session.model, why=string(inner, "reason") or "interrupted")
         return ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from beam.agents.acp.face import ANY
+from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Capabilities, Card
 from beam.agents.gemini import dialogue, exec, history, screen, tool_rules
 
@@ -33,7 +33,9 @@ card = Card(
             access=("read", "edit", "full"),
             outbox=("edit", "full"),
         ),
-        "dialogue": structs.replace(ANY, tokens=True, access=("read", "ask", "edit", "full"), outbox=("edit", "full")),
+        "dialogue": structs.replace(
+            ACP_CAPABILITIES, tokens=True, access=("read", "ask", "edit", "full"), outbox=("edit", "full")
+        ),
         "terminal": Capabilities(
             resume=True,
             model=True,
@@ -48,5 +50,5 @@ card = Card(
     },
     makes=dict.fromkeys(("HOME/.gemini",)),
     by_name=("dialogue",),
-    never_auto=("dialogue",),  # over its protocol a session goes on in one process only
+    never_auto=("dialogue",),  # over its protocol, a session continues in one process only
 )

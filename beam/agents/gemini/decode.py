@@ -15,35 +15,35 @@ from beam.agents import oneshot
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, obj, object_of, string
-from beam.agents.figures import added
+from beam.agents.figures import sum_calls
 from beam.agents.gemini import wire
-from beam.agents.gemini.session import is_own_id
+from beam.agents.gemini.session import is_beam_session_id
 from beam.agents.gemini.wire import Line
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial, ModelUsage, Usage
 
-_CHANGING = ("run_shell_command", "write_file", "replace", "save_memory", "mcp_")
-_WRITERS = ("write_file", "replace")
-_NOT_ALLOWED = ("tool_not_registered", "policy_violation")
+_CHANGING_TOOLS = ("run_shell_command", "write_file", "replace", "save_memory", "mcp_")
+_WRITE_TOOLS = ("write_file", "replace")
+_NOT_ALLOWED_ERRORS = ("tool_not_registered", "policy_violation")
 _RETRY = re.compile(r"Attempt (\d{1,9}) failed(?: with status (\d{1,9}))?\. Retrying with backoff\.\.\.\s*(.*)")
 _API_ERROR = re.compile(r"\[API Error: (.*)\]\Z", re.DOTALL)
 _NO_SESSION = ('Invalid session identifier "{}"', "Error resuming session: No previous sessions found")
 _NOISE = ("Warning:", "Ripgrep is not available", "[STARTUP]", "YOLO mode is enabled", "Loaded cached")
-_BY_CODE = {41: Class.AUTH, 42: Class.BAD_REQUEST, 52: Class.BAD_REQUEST, 55: Class.BAD_REQUEST}
-_UNTRUSTED = (
+_CLASS_BY_EXIT_CODE = {41: Class.AUTH, 42: Class.BAD_REQUEST, 52: Class.BAD_REQUEST, 55: Class.BAD_REQUEST}
+_UNTRUSTED_TEXT = (
     "gemini does not run in a folder that nobody trusted: look at the folder, then `beam trust` (its own settings "
     "count from then on), or trust it in gemini itself"
 )
-_AT_RISK = (
+_AT_RISK_TEXT = (
     "gemini itself made this session: its clean-up may remove it when another session is started in this folder, "
     "unless its settings say `general.sessionRetention.enabled: false`"
 )
-_BLOCKED = "blocked due to safety"
+_BLOCKED_TEXT = "blocked due to safety"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class Frames:
+class LineDecoder:
     """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
@@ -58,14 +58,14 @@ class Frames:
         Only the next event carries the line in `raw`."""
         record = wire.read(line)
         if record is None:
-            return oneshot.no_json(line)
+            return oneshot.non_json_events(line)
         if record.type == "message":
             return self._message(record, line)
         before, decode = self._pop_text(), _KINDS.get(record.type)
         emitted: list[Event] = (
             [events.Unknown(what=record.type or "no type")] if decode is None else decode(self, record)
         )
-        return before + oneshot.with_line(emitted, line)
+        return before + oneshot.with_raw_line(emitted, line)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
         """Return the event of a retry if this line of stderr reports one; stdout does not report retries."""
@@ -73,14 +73,14 @@ class Frames:
         if found is None:
             return ()
         http_status = int(found[2]) if found[2] else None
-        why = _plain(found[3].removeprefix("_ApiError: ").removeprefix("Error: "))
+        why = _api_message(found[3].removeprefix("_ApiError: ").removeprefix("Error: "))
         return self._summary.retrying(why, attempt=int(found[1]), http_status=http_status)
 
     def _init(self, record: Line) -> list[Event]:
         model = record.model if record.model != "auto" else None
-        emitted = self._summary.opened(self._turn, record.session_id, model=model)
-        if emitted and self._turn.session_id and not is_own_id(self._turn.session_id):
-            emitted.append(events.Notice(text=_AT_RISK, code="session_at_risk"))
+        emitted = self._summary.on_opened(self._turn, record.session_id, model=model)
+        if emitted and self._turn.session_id and not is_beam_session_id(self._turn.session_id):
+            emitted.append(events.Notice(text=_AT_RISK_TEXT, code="session_at_risk"))
         return emitted
 
     def _message(self, record: Line, line: bytes) -> list[Event]:
@@ -95,7 +95,7 @@ class Frames:
             emitted = self._summary.text(record.content)
         else:
             emitted = [events.Unknown(what=f"message/{record.role}")]
-        return before + oneshot.with_line(emitted, line)
+        return before + oneshot.with_raw_line(emitted, line)
 
     def _pop_text(self) -> list[Event]:
         text, self._piece = self._piece, ""
@@ -104,19 +104,23 @@ class Frames:
     def _on_called(self, record: Line) -> list[Event]:
         arguments = object_of(record.parameters)
         self._calls[record.tool_id] = (record.tool_name, arguments)
-        return self._summary.called(record.tool_id, record.tool_name, arguments)
+        return self._summary.on_called(record.tool_id, record.tool_name, arguments)
 
     def _on_returned(self, record: Line) -> list[Event]:
         name, arguments = self._calls.pop(record.tool_id, ("", {}))
         is_error = record.status != "success"
-        emitted = self._summary.returned(record.tool_id, record.output or record.error.message, is_error=is_error)
-        if not is_error and name in _WRITERS:
+        emitted = self._summary.on_returned(record.tool_id, record.output or record.error.message, is_error=is_error)
+        if not is_error and name in _WRITE_TOOLS:
             emitted.append(events.FileChanged(path=string(arguments, "file_path")))
-        if record.error.type in _NOT_ALLOWED and name.startswith(_CHANGING) and self._turn.access != "full":
+        if (
+            record.error.type in _NOT_ALLOWED_ERRORS
+            and name.startswith(_CHANGING_TOOLS)
+            and self._turn.access != "full"
+        ):
             self._summary.denials.append(Denial(tool=name, call_id=record.tool_id, input=raw_json(arguments)))
         return emitted
 
-    def _trouble(self, record: Line) -> list[Event]:
+    def _on_error(self, record: Line) -> list[Event]:
         if record.severity != "warning":
             self._error = record.message
         return [events.Notice(text=record.message, code=record.severity or "error")]
@@ -133,7 +137,7 @@ class Frames:
         failed = self._judge(record)
         if self._summary.failure is not None and not (usage.input_tokens or usage.output_tokens or usage.cached_tokens):
             usage = Usage()  # a turn that failed immediately has zeros, which mean that nothing was counted
-        elif models and added(models)[0] == usage:
+        elif models and sum_calls(models)[0] == usage:
             self._summary.models = models
         self._summary.usage = usage
         return [events.UsageSeen(usage=usage), *failed]
@@ -142,8 +146,8 @@ class Frames:
         if record.status == "success":
             self._summary.ended = "stop"
             return []
-        text = _plain(record.error.message) or self._error or "gemini gave no reason"
-        if _BLOCKED in text:
+        text = _api_message(record.error.message) or self._error or "gemini gave no reason"
+        if _BLOCKED_TEXT in text:
             self._summary.ended = "refused"
             return []
         cut_off = "without a finish reason" in text
@@ -157,30 +161,30 @@ class Frames:
         stopped or its process died."""
         emitted = self._pop_text()
         if self._summary.session_id is None and exit.stopped_by is None:
-            emitted += self._complaint(exit)
+            emitted += self._startup_failure(exit)
         quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(_stderr_lines(exit)))
         last, verdict = oneshot.verdict(self._turn, quiet, self._summary)
         return [*emitted, *last], verdict
 
-    def _complaint(self, exit: Exit) -> list[Event]:
+    def _startup_failure(self, exit: Exit) -> list[Event]:
         """Return the events of the error that gemini wrote to stderr instead of opening a session."""
         asked, record = self._turn.session_id, _stderr_lines(exit)
         if asked is not None and any(proof.format(asked) in line for proof in _NO_SESSION for line in record):
             self._summary.lost = f"gemini has no session {asked} in this folder"
             return []
         if exit.code == 55:
-            return self._summary.on_failed(_UNTRUSTED, class_=Class.BAD_REQUEST)
-        if record and (exit.code in _BY_CODE or record[0].startswith("Unknown argument")):
-            return self._summary.on_failed(record[0], class_=_BY_CODE.get(exit.code or 0, Class.BAD_REQUEST))
+            return self._summary.on_failed(_UNTRUSTED_TEXT, class_=Class.BAD_REQUEST)
+        if record and (exit.code in _CLASS_BY_EXIT_CODE or record[0].startswith("Unknown argument")):
+            return self._summary.on_failed(record[0], class_=_CLASS_BY_EXIT_CODE.get(exit.code or 0, Class.BAD_REQUEST))
         return []
 
 
-_KINDS: dict[str, Callable[[Frames, Line], list[Event]]] = {
-    "init": Frames._init,
-    "tool_use": Frames._on_called,
-    "tool_result": Frames._on_returned,
-    "error": Frames._trouble,
-    "result": Frames._result,
+_KINDS: dict[str, Callable[[LineDecoder, Line], list[Event]]] = {
+    "init": LineDecoder._init,
+    "tool_use": LineDecoder._on_called,
+    "tool_result": LineDecoder._on_returned,
+    "error": LineDecoder._on_error,
+    "result": LineDecoder._result,
 }
 
 
@@ -199,15 +203,17 @@ def _stderr_lines(exit: Exit) -> list[str]:
 
 
 def _class_of(message: str, text: str, http_status: int | None) -> Class:
-    return class_of(integer(obj(_body(message), "error"), "code") or http_status, text)
+    return class_of(integer(obj(_api_error_body(message), "error"), "code") or http_status, text)
 
 
-def _plain(text: str) -> str:
+def _api_message(text: str) -> str:
     """Return the message of an API error, without the text that gemini put around it."""
-    return string(obj(_body(text), "error"), "message") or (found[1] if (found := _API_ERROR.match(text)) else text)
+    return string(obj(_api_error_body(text), "error"), "message") or (
+        found[1] if (found := _API_ERROR.match(text)) else text
+    )
 
 
-def _body(text: str) -> Object:
+def _api_error_body(text: str) -> Object:
     """Return the body of the API's answer that the text quotes; {} if it quotes none."""
     found = _API_ERROR.match(text)
     try:

@@ -12,7 +12,7 @@ from beam.agents.base import Host, Launch, Turn
 from beam.agents.gemini import exec as headless
 from beam.agents.gemini import tool_rules
 from beam.agents.link import Link
-from beam.agents.oneshot import argument
+from beam.agents.oneshot import checked_argument
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 
@@ -23,21 +23,21 @@ DIALECT = Dialect(
     modes={"read": "default", "ask": "default", "edit": "autoEdit", "full": "yolo"},
     resume="",
     counts="turn",
-    noise=("[MODE_UPDATE]",),  # a piece of its answer, as gemini says it
+    noise=("[MODE_UPDATE]",),  # gemini sends this as a piece of its answer
     plan="plan",
-    files_as_text=True,  # it drops images if there is a resource or a link, too
+    files_as_text=True,  # gemini drops images if there is also a resource or a link
 )
 ACCESS: dict[Access, tuple[str, ...]] = {**headless.ACCESS, "ask": headless.ACCESS["read"]}
-# The person's own settings and policies may allow more; rules of this tier win over them. With `read`,
-# beam denies every request.
-ASK_FIRST = f"""\
+# The person's own settings and policies may allow more, but the rules of this policy win over them. With `read`, beam
+# denies every request.
+ASK_FIRST_POLICY = f"""\
 [[rule]]
 toolName = "*"
 decision = "ask_user"
 priority = 900
 
 [[rule]]
-toolName = [{", ".join(f'"{name}"' for name in headless.LOOKING)}]
+toolName = [{", ".join(f'"{name}"' for name in headless.READ_TOOLS)}]
 decision = "allow"
 priority = 950
 """
@@ -56,13 +56,15 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.outbox and turn.access == "edit":
         argv += ("--include-directories", turn.outbox)
     files = {}
-    policy = (ASK_FIRST if turn.access == "read" else "") + tool_rules.of_dialogue(turn.rules.rules, turn.access)
+    policy = (ASK_FIRST_POLICY if turn.access == "read" else "") + tool_rules.dialogue_policy(
+        turn.rules.rules, turn.access
+    )
     if policy:
-        files[headless.POLICY] = policy.encode()
-        argv += ("--admin-policy", f"{turn.scratch}/{headless.POLICY}")
+        files[headless.POLICY_FILE] = policy.encode()
+        argv += ("--admin-policy", f"{turn.scratch}/{headless.POLICY_FILE}")
     if turn.model is not None:
-        argv += ("--model", argument("gemini", "model", turn.model))
-    return Launch(argv=tuple(argv), env=headless.ALONE | headless.trust_env(turn), files=files)
+        argv += ("--model", checked_argument("gemini", "model", turn.model))
+    return Launch(argv=tuple(argv), env=headless.SINGLE_PROCESS_ENV | headless.trust_env(turn), files=files)
 
 
 def link(turn: Turn, host: Host) -> Link:

@@ -9,18 +9,18 @@ import re
 
 from beam.agents.base import Decoder, Host, Launch, Turn
 from beam.agents.gemini import tool_rules
-from beam.agents.gemini.decode import Frames
-from beam.agents.gemini.session import own_id
-from beam.agents.oneshot import argument, scrubbed
+from beam.agents.gemini.decode import LineDecoder
+from beam.agents.gemini.session import beam_session_id
+from beam.agents.oneshot import checked_argument, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRIES = 3  # gemini itself retries nine times, 218 seconds of silence; only its settings can change that
-POLICY = "policy.toml"
-_ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z_-]{0,63}\Z")
-_SPECIAL = re.compile(r"""([\s,;!?()\[\]{}"'`$&|<>*#~\\])""")
-LOOKING = (
+POLICY_FILE = "policy.toml"
+_SESSION_ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z_-]{0,63}\Z")
+_SPECIAL_CHARACTER = re.compile(r"""([\s,;!?()\[\]{}"'`$&|<>*#~\\])""")
+READ_TOOLS = (
     "read_file",
     "read_many_files",
     "list_directory",
@@ -31,9 +31,9 @@ LOOKING = (
     "update_topic",
     "write_todos",
 )
-# The person's own settings and policies may allow more; rules of this tier win over them. A tool that no rule allows is
-# not offered to the model.
-LOOK_ONLY = f"""\
+# The person's own settings and policies may allow more, but the rules of this policy win over them. A tool that no rule
+# allows is not offered to the model.
+READ_ONLY_POLICY = f"""\
 [[rule]]
 toolName = "*"
 decision = "deny"
@@ -41,7 +41,7 @@ priority = 900
 denyMessage = "This session may look and not change anything."
 
 [[rule]]
-toolName = [{", ".join(f'"{name}"' for name in LOOKING)}]
+toolName = [{", ".join(f'"{name}"' for name in READ_TOOLS)}]
 decision = "allow"
 priority = 950
 """
@@ -51,11 +51,12 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "edit": ("--approval-mode", "auto_edit"),
     "full": ("--approval-mode", "yolo"),
 }
-# One process in place of two: the outer one passes no signal on, and leaves the inner one behind when it is killed.
-ALONE = {"GEMINI_CLI_NO_RELAUNCH": "true"}
-_TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
+# Makes gemini one process. Otherwise there are two: the outer one passes no signal on, and leaves the inner one behind
+# when it is killed.
+SINGLE_PROCESS_ENV = {"GEMINI_CLI_NO_RELAUNCH": "true"}
+_TRUST_VARIABLE = "GEMINI_CLI_TRUST_WORKSPACE"
 OBEYS = (
-    # In a folder that it is told not to trust gemini changes nothing, whatever it was allowed.
+    # gemini changes nothing in a folder that it is told not to trust, whatever it was allowed.
     AutoloadedFile(path=".gemini", ignored=("read",)),
     AutoloadedFile(path=".gemini/.env", ignored=("read",), reach="upward"),
     AutoloadedFile(path=".env", ignored=("read",), reach="upward"),
@@ -64,18 +65,18 @@ OBEYS = (
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
-    argv = [host.executable or "gemini", "--output-format", "stream-json", *session_flags(turn), *_access(turn)]
+    argv = [host.executable or "gemini", "--output-format", "stream-json", *session_flags(turn), *_access_flags(turn)]
     files = {}
     rules = [rule for rule in turn.rules.rules if turn.access != "full" or rule.behavior != "allow"]
     if turn.access == "read" or rules:
-        base = LOOK_ONLY if turn.access == "read" else ""
-        files[POLICY] = (base + tool_rules.policy(rules)).encode()
-        argv += ("--admin-policy", f"{turn.scratch}/{POLICY}")
+        base = READ_ONLY_POLICY if turn.access == "read" else ""
+        files[POLICY_FILE] = (base + tool_rules.policy(rules)).encode()
+        argv += ("--admin-policy", f"{turn.scratch}/{POLICY_FILE}")
     if turn.model is not None:
-        argv += ("--model", argument("gemini", "model", turn.model))
-    env = ALONE | trust_env(turn)
+        argv += ("--model", checked_argument("gemini", "model", turn.model))
+    env = SINGLE_PROCESS_ENV | trust_env(turn)
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env, files=files, retries=retries, drops_output=True)
+    return Launch(argv=tuple(argv), stdin=_prompt_bytes(turn), env=env, files=files, retries=retries, drops_output=True)
 
 
 def trust_env(turn: Turn) -> dict[str, str]:
@@ -85,33 +86,33 @@ def trust_env(turn: Turn) -> dict[str, str]:
     Return {} if gemini itself should decide.
     """
     if turn.leave_out:
-        return {_TRUST: "false"}
-    return {_TRUST: "true"} if turn.access == "full" or turn.folder_trusted else {}
+        return {_TRUST_VARIABLE: "false"}
+    return {_TRUST_VARIABLE: "true"} if turn.access == "full" or turn.folder_trusted else {}
 
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Frames(turn)
+    return LineDecoder(turn)
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:
     """Return the flags that name the session. Raises UnsupportedError for an invalid session id."""
     if turn.session_id is not None:
-        return ("--resume", _checked(turn.session_id))
-    return ("--session-id", _checked(own_id(turn.fresh_session_id))) if turn.fresh_session_id else ()
+        return ("--resume", _checked_session(turn.session_id))
+    return ("--session-id", _checked_session(beam_session_id(turn.fresh_session_id))) if turn.fresh_session_id else ()
 
 
-def _checked(session_id: str) -> str:
+def _checked_session(session_id: str) -> str:
     """Return the id if it has the form of a session id; otherwise raise UnsupportedError.
 
     `latest` and numbers are refused, because they would select any session that exists.
     """
-    if not _ID.match(session_id) or session_id == "latest" or session_id.isdecimal():
+    if not _SESSION_ID.match(session_id) or session_id == "latest" or session_id.isdecimal():
         raise UnsupportedError(f"{session_id[:80]!r} is not a session id of gemini's", subject=session_id[:80])
     return session_id
 
 
-def _access(turn: Turn) -> tuple[str, ...]:
+def _access_flags(turn: Turn) -> tuple[str, ...]:
     if turn.access not in ACCESS:
         raise UnsupportedError(
             f"gemini can't ask in exec mode (access {turn.access!r})",
@@ -122,11 +123,11 @@ def _access(turn: Turn) -> tuple[str, ...]:
     return (*ACCESS[turn.access], *outbox)
 
 
-def _prompt(turn: Turn) -> bytes:
+def _prompt_bytes(turn: Turn) -> bytes:
     """Return the bytes for stdin: the text, then a mention (`@PATH`) of each attached file, which makes gemini put the
     file into the prompt."""
     mentions = "\n".join(_mention(path, turn.cwd) for path in turn.attach)
-    return scrubbed(f"{turn.text}\n\n{mentions}" if mentions else turn.text).encode()
+    return replace_surrogates(f"{turn.text}\n\n{mentions}" if mentions else turn.text).encode()
 
 
 def _mention(path: str, cwd: str) -> str:
@@ -136,4 +137,4 @@ def _mention(path: str, cwd: str) -> str:
         raise UnsupportedError(
             f"gemini can't attach the file {path!r}", "use a file with a plain name in its folder", subject=path
         )
-    return "@" + _SPECIAL.sub(r"\\\1", path)
+    return "@" + _SPECIAL_CHARACTER.sub(r"\\\1", path)

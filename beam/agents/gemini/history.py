@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.figures import added
+from beam.agents.figures import sum_calls
 from beam.agents.json_text import json_text
 from beam.model import events
 from beam.model.events import Event
@@ -29,16 +29,16 @@ def where(turn: Turn, host: Host) -> str:
 
 def transcript(turn: Turn) -> Transcript:
     """Return a reader of the lines that this turn adds."""
-    return _Chat(turn)
+    return _ChatReader(turn)
 
 
 def _session_id(turn: Turn) -> str:
-    from beam.agents.gemini.session import own_id
+    from beam.agents.gemini.session import beam_session_id
 
-    return turn.session_id or (own_id(turn.fresh_session_id) if turn.fresh_session_id else "")
+    return turn.session_id or (beam_session_id(turn.fresh_session_id) if turn.fresh_session_id else "")
 
 
-class _Chat:
+class _ChatReader:
     """Reads one turn from a chat file, beginning with the person's text."""
 
     def __init__(self, turn: Turn) -> None:
@@ -62,15 +62,15 @@ class _Chat:
                 session_id = _session_id(self._turn)
                 opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
                 return (opened(session_id=session_id, cwd=self._turn.cwd),)
-            case "user" if self.state and not _is_result(value):
-                self._is_over = True  # an interrupt leaves the conversation so far, written again
+            case "user" if self.state and not _is_tool_result(value):
+                self._is_over = True  # after an interrupt, gemini writes the conversation so far again
             case "gemini" if self.state and not self._is_over:
                 return self._on_answered(value)
         return ()
 
     def verdict(self) -> Verdict:
         """Return the answer and its tokens."""
-        usage, models = added(self._usage.values())
+        usage, models = sum_calls(self._usage.values())
         return Verdict(
             status=Status.COMPLETED,
             reply="\n\n".join(text for text in self._texts.values() if text),
@@ -129,7 +129,7 @@ def output_of(call: Object) -> str:
     return "\n".join(texts) if texts and all(texts) else json_text(call.get("result"))
 
 
-def _is_result(value: Object) -> bool:
+def _is_tool_result(value: Object) -> bool:
     """Return whether a record in the user's role holds tool results."""
     parts = objects(value, "content")
     return bool(parts) and all("functionResponse" in part for part in parts)

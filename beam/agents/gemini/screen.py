@@ -7,12 +7,12 @@ The sessions are shared with the headless mode. The access `read` is a policy th
 from __future__ import annotations
 
 from beam.agents.base import Host, Launch, Turn
-from beam.agents.gemini.exec import ACCESS, ALONE, LOOK_ONLY, POLICY, session_flags, trust_env
-from beam.agents.oneshot import argument
+from beam.agents.gemini.exec import ACCESS, POLICY_FILE, READ_ONLY_POLICY, SINGLE_PROCESS_ENV, session_flags, trust_env
+from beam.agents.oneshot import checked_argument
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-_TOP, _BOX = r"^ ?╭", r"^ ?[│╰]"
+_BOX_TOP, _BOX_ROW = r"^ ?╭", r"^ ?[│╰]"
 
 profile = Profile(
     name="gemini",
@@ -37,23 +37,23 @@ profile = Profile(
             kind="trust",
             match=r"Do you trust (?:the files in )?this folder\?[\s\S]*1\. (?:Yes|Trust)",
             allow=("1",),
-            first=_TOP,
-            body=_BOX,
+            first=_BOX_TOP,
+            body=_BOX_ROW,
         ),
         Dialog(
             name="login",
             kind="login",
             match=r"^ ?│ +(?:How would you like to authenticate for this project\?|Enter Gemini API Key)",
-            first=_TOP,
-            body=_BOX,
+            first=_BOX_TOP,
+            body=_BOX_ROW,
         ),
         Dialog(
             name="permission",
             match=r"^│ (?:Allow execution|Apply this change|Do you want to|Allow )[^\n]*\?[\s\S]*^│[ ●]*1\. Allow once",
             allow=("1",),
             deny=("\x1b",),
-            first=_TOP,
-            body=_BOX,
+            first=_BOX_TOP,
+            body=_BOX_ROW,
             subject=r"\A[^\n]*\n│ \? {1,2}(\S+)",
             detail=r"\A[^\n]*\n│ \? {1,2}\S+ +([\s\S]*)^│ (?:Allow execution|Apply this change|Do you want to|Allow )",
         ),
@@ -88,9 +88,9 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv = [host.executable or "gemini", *session_flags(turn), *access]
     files = {}
     if turn.access == "read":
-        files[POLICY] = LOOK_ONLY.encode()
-        argv += ("--admin-policy", f"{turn.scratch}/{POLICY}")
+        files[POLICY_FILE] = READ_ONLY_POLICY.encode()
+        argv += ("--admin-policy", f"{turn.scratch}/{POLICY_FILE}")
     if turn.model is not None:
-        argv += ("--model", argument("gemini", "model", turn.model))
-    env = ALONE | trust_env(turn)
+        argv += ("--model", checked_argument("gemini", "model", turn.model))
+    env = SINGLE_PROCESS_ENV | trust_env(turn)
     return Launch(argv=tuple(argv), env=env, files=files)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def own_id(fresh_session_id: str) -> str:
+def beam_session_id(fresh_session_id: str) -> str:
     """Return a session id, made from a UUID, that gemini's clean-up ignores.
 
     Resuming a session in a later minute leaves a stub beside its file. The next start of any session in the same folder
@@ -13,6 +13,6 @@ def own_id(fresh_session_id: str) -> str:
     return f"{fresh_session_id[:7]}_{fresh_session_id[7:]}"
 
 
-def is_own_id(session_id: str) -> bool:
-    """Return whether `own_id` made the id."""
+def is_beam_session_id(session_id: str) -> bool:
+    """Return whether `beam_session_id` made the id."""
     return session_id[7:8] == "_"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.gemini.history import output_of
-from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
+from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_text
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -21,7 +21,7 @@ files = SessionFiles(
     name=r"[^/]+/chats/session-[^/]+\.jsonl",
     beside="../.project_root",
 )
-_OF_THE_CLI = "<session_context>"
+_CLI_TEXT = "<session_context>"
 
 
 def reader(path: str) -> SessionReader:
@@ -32,7 +32,7 @@ def reader(path: str) -> SessionReader:
 class _Chat:
     def __init__(self, path: str) -> None:
         self.session = Session(id=path.rpartition("/")[2].removesuffix(".jsonl"))
-        self._account = Account()
+        self._maker = EventMaker()
 
     def beside(self, data: bytes) -> None:
         """Read the file that names the project's folder; `data` is its content."""
@@ -45,37 +45,41 @@ class _Chat:
             return ()
         if own := string(value, "sessionId"):
             self.session = Session(id=own, cwd=self.session.cwd, model=self.session.model)
-        at = when(string(value, "timestamp"))
+        at = time_from_text(string(value, "timestamp"))
         match string(value, "type"):
-            case "user" if not self._account.is_new(f"user {string(value, 'id')}"):
+            case "user" if not self._maker.is_new(f"user {string(value, 'id')}"):
                 return ()
             case "user":
                 text = _text(value)
-                return () if not text.strip() or text.startswith(_OF_THE_CLI) else self._account.prompt(text, at)
+                return () if not text.strip() or text.startswith(_CLI_TEXT) else self._maker.prompt(text, at)
             case "gemini":
                 return self._on_answered(value, at)
         return ()
 
     def _on_answered(self, value: Object, at: str) -> list[Event]:
-        account, message_id, text = self._account, string(value, "id"), _text(value)
+        maker, message_id, text = self._maker, string(value, "id"), _text(value)
         self.session = Session(id=self.session.id, cwd=self.session.cwd, model=string(value, "model") or None)
         if tokens := obj(value, "tokens"):
-            account.count_call(message_id, _usage(tokens))
+            maker.count_call(message_id, _usage(tokens))
         found: list[Event] = []
         for thought in objects(value, "thoughts"):
             said = f"{string(thought, 'subject')}: {string(thought, 'description')}"
-            if account.is_new(f"thought {message_id} {said}"):
-                found += account.thinking(said, at)
-        if text.strip() and account.is_new(f"text {message_id}"):
-            found += account.text(text, at)
+            if maker.is_new(f"thought {message_id} {said}"):
+                found += maker.thinking(said, at)
+        if text.strip() and maker.is_new(f"text {message_id}"):
+            found += maker.text(text, at)
         calls = objects(value, "toolCalls")
         for call in calls:
-            call_id, status, done = string(call, "id"), string(call, "status"), when(string(call, "timestamp")) or at
-            found += account.on_called(call_id, string(call, "name"), call.get("args"), at)
+            call_id, status, done = (
+                string(call, "id"),
+                string(call, "status"),
+                time_from_text(string(call, "timestamp")) or at,
+            )
+            found += maker.on_called(call_id, string(call, "name"), call.get("args"), at)
             if status in ("success", "error", "cancelled"):
-                found += account.on_returned(call_id, output_of(call), done, is_error=status != "success")
+                found += maker.on_returned(call_id, output_of(call), done, is_error=status != "success")
         if text.strip() and not calls:
-            found += account.idle(at, self.session.model)
+            found += maker.end_turn(at, self.session.model)
         return found
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from beam.agents.base import Card, Exec, Rules
 from beam.agents.opencode import acp
-from beam.agents.opencode.rules import ENFORCED
-from beam.agents.opencode.run import FACE, Run
+from beam.agents.opencode.rules import TOOL_RULES
+from beam.agents.opencode.run import CAPABILITIES, RunExec
 from beam.model.autoloaded import AutoloadedFile
 
 __all__ = ["card", "dialogue", "exec", "tool_rules"]
 
-_CONFIGS = ("kilo.json", "kilo.jsonc", "opencode.json", "opencode.jsonc")
-_INNER = (*_CONFIGS, "config.json", "package.json", "plugin", "plugins", "tool", "tools")
-_READ = (*_CONFIGS, *(f"{folder}/{name}" for folder in (".kilo", ".kilocode", ".opencode") for name in _INNER))
+_CONFIG_FILES = ("kilo.json", "kilo.jsonc", "opencode.json", "opencode.jsonc")
+_NAMES_IN_FOLDERS = (*_CONFIG_FILES, "config.json", "package.json", "plugin", "plugins", "tool", "tools")
+_OBEYED_PATHS = (
+    *_CONFIG_FILES,
+    *(f"{folder}/{name}" for folder in (".kilo", ".kilocode", ".opencode") for name in _NAMES_IN_FOLDERS),
+)
 
 card = Card(
     name="kilo",
@@ -20,8 +23,8 @@ card = Card(
     executable="kilo",
     install="npm install -g @kilocode/cli",
     versions=("7.7.7",),
-    obeys=tuple(AutoloadedFile(path=path, at=("full",), reach="upward") for path in _READ),
-    faces={"exec": FACE, "dialogue": acp.FACE},
+    obeys=tuple(AutoloadedFile(path=path, at=("full",), reach="upward") for path in _OBEYED_PATHS),
+    faces={"exec": CAPABILITIES, "dialogue": acp.CAPABILITIES},
     makes=dict.fromkeys(
         (
             "XDG_CACHE_HOME/kilo",
@@ -35,6 +38,6 @@ card = Card(
     by_name=("dialogue",),
     figures_in_files=True,
 )
-dialogue = acp.Talk("kilo", "KILO", usual="code")
-exec: Exec | None = Run("kilo", "KILO", usual="code")
-tool_rules: Rules = ENFORCED
+dialogue = acp.AcpDialogue("kilo", "KILO", usual="code")
+exec: Exec | None = RunExec("kilo", "KILO", usual="code")
+tool_rules: Rules = TOOL_RULES

@@ -20,7 +20,7 @@ _ERROR = re.compile(r"^error: (?:failed to run prompt: )?(.*)$", re.MULTILINE)
 _NO_SESSION = 'Session "{}" not found.'
 
 
-class Lines:
+class LineDecoder:
     """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
@@ -37,14 +37,14 @@ class Lines:
         if role == "assistant":
             return self._assistant(value)
         if role == "tool":
-            return summary.returned(string(value, "tool_call_id"), _text(value.get("content")))
+            return summary.on_returned(string(value, "tool_call_id"), _text(value.get("content")))
         kind = string(value, "type")
         if kind == "system.version":
             self._version = string(value, "version")
             return []
         if kind == "session.resume_hint":
             summary.ended = "stop"
-            return summary.opened(self._turn, string(value, "session_id"), version=self._version or None)
+            return summary.on_opened(self._turn, string(value, "session_id"), version=self._version or None)
         return [events.Unknown(what=f"{role or 'no role'}/{kind}")]
 
     def _assistant(self, value: Object) -> list[Event]:
@@ -57,8 +57,8 @@ class Lines:
         emitted += summary.text(_text(value.get("content")))
         for call in objects(value, "tool_calls"):
             function = obj(call, "function")
-            emitted += summary.called(
-                string(call, "id"), string(function, "name"), _given(string(function, "arguments"))
+            emitted += summary.on_called(
+                string(call, "id"), string(function, "name"), _decoded_arguments(string(function, "arguments"))
             )
         return emitted
 
@@ -73,7 +73,7 @@ class Lines:
         return verdict(self._turn, exit, summary)
 
 
-def _given(arguments: str) -> object:
+def _decoded_arguments(arguments: str) -> object:
     try:
         value: object = document(arguments.encode("utf-8", "replace"))
     except ValueError:

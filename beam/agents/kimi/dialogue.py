@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.face import ANY
+from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.kimi import exec as headless
 from beam.agents.link import Link
@@ -25,16 +25,16 @@ DIALECT = Dialect(
     fork=True,
     sets_model=True,
 )
-FACE = structs.replace(ANY, ask=False, fork=True, denials=True, access=("edit", "full"))
+CAPABILITIES = structs.replace(ACP_CAPABILITIES, ask=False, fork=True, denials=True, access=("edit", "full"))
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
     can't apply."""
-    check_access(turn, "kimi", FACE)
+    check_access(turn, "kimi", CAPABILITIES)
     if turn.session_id is not None:
         headless.checked_session(turn.session_id)
-    return Launch(argv=(host.executable or "kimi", "acp"), env=headless.QUIET)
+    return Launch(argv=(host.executable or "kimi", "acp"), env=headless.NO_UPDATE_ENV)
 
 
 def link(turn: Turn, host: Host) -> Link:

@@ -9,35 +9,35 @@ from __future__ import annotations
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.kimi.decode import Lines
-from beam.agents.oneshot import argument, check_access, prompt_argument
+from beam.agents.kimi.decode import LineDecoder
+from beam.agents.oneshot import check_access, checked_argument, prompt_argument
 from beam.base.errors import UnsupportedError
 
-_SESSION = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
-QUIET = {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
-FACE = Capabilities(resume=True, model=True, tools=True, interrupt=True, access=("full",), prompt_in_argv=True)
+_SESSION_ID = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+NO_UPDATE_ENV = {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
+CAPABILITIES = Capabilities(resume=True, model=True, tools=True, interrupt=True, access=("full",), prompt_in_argv=True)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
-    check_access(turn, "kimi", FACE)
+    check_access(turn, "kimi", CAPABILITIES)
     prompt = prompt_argument("kimi", turn.text)
     argv = [host.executable or "kimi", "--output-format", "stream-json"]
     if turn.session_id is not None:
         argv += ("-S", checked_session(turn.session_id))
     if turn.model is not None:
-        argv += ("-m", argument("kimi", "model", turn.model))
+        argv += ("-m", checked_argument("kimi", "model", turn.model))
     argv.append(f"--prompt={prompt}")
-    return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env=QUIET)
+    return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env=NO_UPDATE_ENV)
 
 
 def checked_session(session_id: str) -> str:
     """Return the id if it has the form of a session id; otherwise raise UnsupportedError."""
-    if not _SESSION.match(session_id):
+    if not _SESSION_ID.match(session_id):
         raise UnsupportedError(f"{session_id[:80]!r} is not a session id of kimi's", subject=session_id[:80])
     return session_id
 
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Lines(turn)
+    return LineDecoder(turn)

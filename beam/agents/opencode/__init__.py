@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from beam.agents.base import Card, Exec, Rules
 from beam.agents.opencode import acp, screen
-from beam.agents.opencode.rules import ENFORCED
-from beam.agents.opencode.run import FACE, OBEYS, Run
+from beam.agents.opencode.rules import TOOL_RULES
+from beam.agents.opencode.run import CAPABILITIES, OBEYS, RunExec
 
 __all__ = ["card", "dialogue", "exec", "terminal", "tool_rules"]
 
@@ -18,7 +18,7 @@ card = Card(
     install="npm install -g opencode-ai",
     versions=("1.18.33",),
     obeys=OBEYS,
-    faces={"exec": FACE, "dialogue": acp.FACE, "terminal": screen.FACE},
+    faces={"exec": CAPABILITIES, "dialogue": acp.CAPABILITIES, "terminal": screen.CAPABILITIES},
     makes=dict.fromkeys(
         (
             "XDG_CACHE_HOME/opencode",
@@ -31,6 +31,6 @@ card = Card(
     by_name=("dialogue",),
     figures_in_files=True,
 )
-dialogue = acp.Talk("opencode", "OPENCODE", usual="build")
-exec: Exec | None = Run("opencode", "OPENCODE")
-tool_rules: Rules = ENFORCED
+dialogue = acp.AcpDialogue("opencode", "OPENCODE", usual="build")
+exec: Exec | None = RunExec("opencode", "OPENCODE")
+tool_rules: Rules = TOOL_RULES

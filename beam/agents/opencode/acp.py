@@ -8,19 +8,19 @@ from __future__ import annotations
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.face import ANY
+from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.link import Link
-from beam.agents.oneshot import argument, check_access
-from beam.agents.opencode.decode import DENIED
-from beam.agents.opencode.rules import left_out
-from beam.agents.opencode.run import checked_session, rights
+from beam.agents.oneshot import check_access, checked_argument
+from beam.agents.opencode.decode import DENIED_TEXTS
+from beam.agents.opencode.rules import left_out_tools
+from beam.agents.opencode.run import access_profile, checked_session
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 
 _BELOW_FULL: tuple[Access, ...] = ("read", "ask", "edit")
-FACE = structs.replace(
-    ANY,
+CAPABILITIES = structs.replace(
+    ACP_CAPABILITIES,
     fork=True,
     tokens=True,
     cost=True,
@@ -31,7 +31,7 @@ FACE = structs.replace(
 )
 
 
-class Talk:
+class AcpDialogue:
     """The dialogue mode of one of the two programs. `prefix` begins the names of the program's variables; `usual` is
     the program's default agent profile."""
 
@@ -45,27 +45,27 @@ class Talk:
             fork=True,
             lists=True,
             sets_model=True,
-            denied=DENIED,
+            denied=DENIED_TEXTS,
         )
 
     def launch(self, turn: Turn, host: Host) -> Launch:
         """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
         can't apply."""
         name = self._program
-        check_access(turn, name, FACE)
+        check_access(turn, name, CAPABILITIES)
         if turn.session_id is not None:
             checked_session(turn.session_id, name)
-        if turn.model is not None and "/" not in argument(name, "model", turn.model):
+        if turn.model is not None and "/" not in checked_argument(name, "model", turn.model):
             raise UnsupportedError(f"{name} names models PROVIDER/MODEL, not {turn.model!r}", subject=turn.model)
         argv = (host.executable or name, "acp")
         if turn.access == "full":
             return Launch(argv=argv)
-        _, env, files = rights(turn, self._prefix)
+        _, env, files = access_profile(turn, self._prefix)
         return Launch(argv=(*argv, "--pure"), env=env, files=files)
 
     def link(self, turn: Turn, host: Host) -> Link:
         """Return a new conversation with one process."""
         from beam.agents.acp.conversation import AcpLink
 
-        missing = {access: left_out(access, turn.rules) for access in _BELOW_FULL}
+        missing = {access: left_out_tools(access, turn.rules) for access in _BELOW_FULL}
         return AcpLink(turn, structs.replace(self._dialect, left_out=missing))

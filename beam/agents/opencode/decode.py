@@ -13,23 +13,23 @@ from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, number, obj, string
 from beam.agents.oneshot import OutputSummary, read, verdict
-from beam.agents.opencode.rules import left_out
+from beam.agents.opencode.rules import left_out_tools
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Usage
 
 _NO_SESSION = re.compile(r"^(?:\x1b\[[\d;]*m)*Error: (?:\x1b\[[\d;]*m)*Session not found\s*$", re.MULTILINE)
 # The log of errors on stderr has each request that failed; a request with `small=true` is for a title.
-_LOGGED = re.compile(r'.* level=ERROR .*message="stream error" .*small=false .*error\.error="(?:\w+: )?([^"]*)')
-_TRIED_AGAIN = (Class.OVERLOADED, Class.RATE_LIMIT, Class.NETWORK, Class.STALLED)
-_RULE = "The user has specified a rule which prevents"  # with `full`, one of the person's own
-DENIED = ("The user rejected permission", _RULE)
-_ENDS = {"stop": "stop", "length": "length", "content-filter": "refused"}
-_BY_NAME = {"ContextOverflowError": Class.CONTEXT_OVERFLOW, "ProviderAuthError": Class.AUTH}
-_WRITERS = ("write", "edit", "apply_patch", "patch", "multiedit")
+_LOGGED_ERROR = re.compile(r'.* level=ERROR .*message="stream error" .*small=false .*error\.error="(?:\w+: )?([^"]*)')
+_RETRIED_CLASSES = (Class.OVERLOADED, Class.RATE_LIMIT, Class.NETWORK, Class.STALLED)
+_RULE_TEXT = "The user has specified a rule which prevents"  # with `full`, this is one of the person's own rules
+DENIED_TEXTS = ("The user rejected permission", _RULE_TEXT)
+_END_BY_REASON = {"stop": "stop", "length": "length", "content-filter": "refused"}
+_CLASS_BY_NAME = {"ContextOverflowError": Class.CONTEXT_OVERFLOW, "ProviderAuthError": Class.AUTH}
+_WRITE_TOOLS = ("write", "edit", "apply_patch", "patch", "multiedit")
 
 
-class Lines:
+class LineDecoder:
     """The decoder of the output of one process of `program`."""
 
     def __init__(self, turn: Turn, program: str) -> None:
@@ -43,15 +43,15 @@ class Lines:
 
     def error_line(self, line: bytes) -> Sequence[Event]:
         """Return the event of a retry if this line of stderr reports one. Stdout does not report retries."""
-        found = _LOGGED.match(line[:4096].decode("utf-8", "replace")) if b"stream error" in line else None
-        if found is None or class_of(None, found[1]) not in _TRIED_AGAIN:
+        found = _LOGGED_ERROR.match(line[:4096].decode("utf-8", "replace")) if b"stream error" in line else None
+        if found is None or class_of(None, found[1]) not in _RETRIED_CLASSES:
             return ()
         self._attempt += 1
         return self._summary.retrying(found[1], attempt=self._attempt)
 
     def _decode(self, value: Object) -> list[Event]:
         summary, kind, part = self._summary, string(value, "type"), obj(value, "part")
-        opened = summary.opened(self._turn, string(value, "sessionID"))
+        opened = summary.on_opened(self._turn, string(value, "sessionID"))
         match kind:
             case "step_start":
                 summary.ended, summary.texts = "", []
@@ -65,7 +65,7 @@ class Lines:
                 return opened + self._tool(part)
             case "step_finish":
                 self._attempt = 0
-                summary.ended = _ENDS.get(string(part, "reason"), "")
+                summary.ended = _END_BY_REASON.get(string(part, "reason"), "")
                 return opened + summary.counted(_usage(obj(part, "tokens")), number(part, "cost"))
             case "error":
                 return opened + self._on_failed(obj(value, "error"))
@@ -74,24 +74,24 @@ class Lines:
     def _tool(self, part: Object) -> list[Event]:
         summary, state = self._summary, obj(part, "state")
         call_id, name, arguments = string(part, "callID"), string(part, "tool"), state.get("input")
-        said = summary.texts  # of this step; its texts and tools come in any order
-        emitted = summary.called(call_id, name, arguments)
+        said = summary.texts  # the texts of this step, whose texts and tools come in any order
+        emitted = summary.on_called(call_id, name, arguments)
         summary.texts = said
         if string(state, "status") != "error":
-            emitted += summary.returned(call_id, string(state, "output"))
-            return emitted + _changed(name, obj(state, "metadata"), obj(state, "input"))
+            emitted += summary.on_returned(call_id, string(state, "output"))
+            return emitted + _file_changes(name, obj(state, "metadata"), obj(state, "input"))
         error = string(state, "error")
-        if error.startswith(DENIED) or name in left_out(self._turn.access, self._turn.rules):
-            by = "rule" if self._turn.access == "full" and error.startswith(_RULE) else "default"
+        if error.startswith(DENIED_TEXTS) or name in left_out_tools(self._turn.access, self._turn.rules):
+            by = "rule" if self._turn.access == "full" and error.startswith(_RULE_TEXT) else "default"
             summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments), by=by))
-        return emitted + summary.returned(call_id, error, is_error=True)
+        return emitted + summary.on_returned(call_id, error, is_error=True)
 
     def _on_failed(self, error: Object) -> list[Event]:
         name, data = string(error, "name"), obj(error, "data")
         text = string(data, "message") or name or "it gave no reason"
         if name == "UnknownError" and text.startswith("Unexpected server error"):
             text += " (an unknown model causes this, and the session keeps it: name a valid one with --model)"
-        return self._summary.on_failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
+        return self._summary.on_failed(text, integer(data, "statusCode"), _CLASS_BY_NAME.get(name))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict. `Session not found` on stderr proves that the requested session does not exist."""
@@ -114,8 +114,8 @@ def _usage(tokens: Object) -> Usage:
     )
 
 
-def _changed(name: str, metadata: Object, arguments: Object) -> list[Event]:
-    if name not in _WRITERS:
+def _file_changes(name: str, metadata: Object, arguments: Object) -> list[Event]:
+    if name not in _WRITE_TOOLS:
         return []
     path = string(metadata, "filepath") or string(arguments, "filePath")
     return [events.FileChanged(path=path, kind="add" if metadata.get("exists") is False else "update")] if path else []

@@ -11,40 +11,40 @@ from beam.agents.acp.tool_rules import AskRules
 from beam.model.message import Access
 from beam.rules.ruleset import Ruleset
 
-_LOOK = {"*": "deny", "read": "allow", "glob": "allow", "grep": "allow", "list": "allow", "todowrite": "allow"}
-RULES: dict[str, dict[str, str]] = {  # `task` stays out: a subagent has rights of its own
-    "read": {**_LOOK, "external_directory": "deny"},
-    "edit": {**_LOOK, "edit": "allow", "external_directory": "deny"},
-    "ask": {**_LOOK, "edit": "ask", "bash": "ask", "webfetch": "ask", "external_directory": "ask"},
+_READ_ONLY = {"*": "deny", "read": "allow", "glob": "allow", "grep": "allow", "list": "allow", "todowrite": "allow"}
+PROFILES: dict[str, dict[str, str]] = {  # without `task`, because a subagent has rights of its own
+    "read": {**_READ_ONLY, "external_directory": "deny"},
+    "edit": {**_READ_ONLY, "edit": "allow", "external_directory": "deny"},
+    "ask": {**_READ_ONLY, "edit": "ask", "bash": "ask", "webfetch": "ask", "external_directory": "ask"},
 }
-_BY_KIND = {  # the tools that a kind of rule is about, where they have another name
+_TOOLS_BY_KIND = {  # the tools of a kind of rule, if they have other names than the kind
     "edit": ("edit", "write", "multiedit", "patch", "apply_patch"),
 }
-_KINDS = ("edit", "bash", "webfetch", "websearch", "codesearch", "task")
+_TOOL_KINDS = ("edit", "bash", "webfetch", "websearch", "codesearch", "task")
 
 
-_ASKED = {"Bash": "bash", "Edit": "edit", "WebFetch": "webfetch"}  # tools of rules, and their kind
-ENFORCED = AskRules(always=dict.fromkeys(("read", "ask", "edit"), tuple(_ASKED)))
+_KIND_BY_TOOL = {"Bash": "bash", "Edit": "edit", "WebFetch": "webfetch"}  # the kind of each tool that rules name
+TOOL_RULES = AskRules(always=dict.fromkeys(("read", "ask", "edit"), tuple(_KIND_BY_TOOL)))
 
 
-def profile(access: Access, rules: Ruleset) -> dict[str, str]:
+def profile_rules(access: Access, rules: Ruleset) -> dict[str, str]:
     """Return the rules of the profile for this access, in which a person's rules are included."""
-    given = dict(RULES[access])
+    given = dict(PROFILES[access])
     for rule in rules.rules:
-        kind = _ASKED.get(rule.tool, "")
+        kind = _KIND_BY_TOOL.get(rule.tool, "")
         is_denied = given.get(kind, given["*"]) == "deny"
         if kind and not (is_denied and rule.behavior == "deny"):
             given[kind] = "ask"
     return given
 
 
-def left_out(access: Access, rules: Ruleset) -> frozenset[str]:
+def left_out_tools(access: Access, rules: Ruleset) -> frozenset[str]:
     """Return the names of the tools that the profile of this access denies completely.
 
     The model is not offered these tools, and a call of one fails with an error.
     """
-    if access not in RULES:
+    if access not in PROFILES:
         return frozenset()
-    given = profile(access, rules)
-    denied = [kind for kind in _KINDS if given.get(kind, given["*"]) == "deny"]
-    return frozenset(name for kind in denied for name in _BY_KIND.get(kind, (kind,)))
+    given = profile_rules(access, rules)
+    denied = [kind for kind in _TOOL_KINDS if given.get(kind, given["*"]) == "deny"]
+    return frozenset(name for kind in denied for name in _TOOLS_BY_KIND.get(kind, (kind,)))

@@ -8,18 +8,18 @@ its rights, as in headless mode.
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.oneshot import argument
-from beam.agents.opencode.run import checked_session, rights
+from beam.agents.oneshot import checked_argument
+from beam.agents.opencode.run import access_profile, checked_session
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-FACE = Capabilities(resume=True, model=True, interrupt=True, ask=True, access=("read", "ask", "edit", "full"))
+CAPABILITIES = Capabilities(resume=True, model=True, interrupt=True, ask=True, access=("read", "ask", "edit", "full"))
 
 profile = Profile(
     name="opencode",
-    columns=118,  # wider, and it shows a bar beside the conversation
+    columns=118,  # a wider screen shows a bar beside the conversation
     rows=150,
-    prompt=r"^(?:  | {10,})┃(?:  (.*))?$",  # in the middle before the first message
+    prompt=r"^(?:  | {10,})┃(?:  (.*))?$",  # before the first message, the prompt is in the middle
     above=r"^(?!\s*┃)",
     below=r"^\s*╹▀{20,}",
     frame=r"\n *┃  [^\n]* · [^\n]*\s*\Z|^ *┃ {0,2}",
@@ -54,7 +54,7 @@ profile = Profile(
     special=r"^[!/]",
     never=r"^\s*(?:exit|quit|:q)\s*$",
     interrupt="\x1b",
-    quit=("\x03",),  # a second one would end it before it said its session's id
+    quit=("\x03",),  # a second Ctrl-C would end it before it prints its session's id
     start_seconds=300.0,
 )
 
@@ -72,8 +72,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.model is not None:
         if "/" not in turn.model:
             raise UnsupportedError(f"opencode names models PROVIDER/MODEL, not {turn.model!r}", subject=turn.model)
-        argv += ("--model", argument("opencode", "model", turn.model))
+        argv += ("--model", checked_argument("opencode", "model", turn.model))
     if turn.access == "full":
         return Launch(argv=(*argv, "--auto"))
-    name, env, files = rights(turn, "OPENCODE")
+    name, env, files = access_profile(turn, "OPENCODE")
     return Launch(argv=(*argv, "--pure", "--agent", name), env=env, files=files)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, number, obj, string
-from beam.agents.session_files import Account, ModelCall, Session, SessionFiles, SessionReader, when_ms
+from beam.agents.session_files import EventMaker, ModelCall, Session, SessionFiles, SessionReader, time_from_ms
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
 _DAY_MS = 86_400_000
-# There is an index of a session's parts and none of their times, so the parts of the last day's sessions are read.
+# The database has an index of a session's parts, but none of their times. So beam reads the parts of the last day's
+# sessions.
 _ROWS = """
 SELECT p.time_updated, json_object('id', p.id, 'at', p.time_updated, 'session', s.id, 'parent', s.parent_id,
  'cwd', s.directory, 'role', json_extract(m.data, '$.role'), 'model', json_extract(m.data, '$.modelID'),
@@ -57,7 +58,7 @@ def call(row: bytes) -> ModelCall | None:
 class _Rows:
     def __init__(self) -> None:
         self.session = Session()
-        self._accounts: dict[str, Account] = {}
+        self._makers: dict[str, EventMaker] = {}
 
     def read(self, data: bytes) -> Sequence[Event]:
         row = json_object(data)
@@ -67,34 +68,34 @@ class _Rows:
         self.session = Session(
             id=string(row, "session"), root_id=string(row, "parent"), cwd=string(row, "cwd"), model=model
         )
-        account = self._accounts.setdefault(self.session.id, Account())
-        part, key, at = obj(row, "data"), string(row, "id"), when_ms(row.get("at"))
+        maker = self._makers.setdefault(self.session.id, EventMaker())
+        part, key, at = obj(row, "data"), string(row, "id"), time_from_ms(row.get("at"))
         match string(part, "type"):
             case "text" if string(row, "role") == "user":
-                is_shown = part.get("synthetic") is not True and account.is_new(f"part {key}")
-                return account.prompt(string(part, "text"), at) if is_shown else ()
-            case "text" if integer(obj(part, "time"), "end") is not None and account.is_new(f"part {key}"):
-                return account.text(string(part, "text"), at)
-            case "reasoning" if integer(obj(part, "time"), "end") is not None and account.is_new(f"part {key}"):
-                return account.thinking(string(part, "text"), at)
+                is_shown = part.get("synthetic") is not True and maker.is_new(f"part {key}")
+                return maker.prompt(string(part, "text"), at) if is_shown else ()
+            case "text" if integer(obj(part, "time"), "end") is not None and maker.is_new(f"part {key}"):
+                return maker.text(string(part, "text"), at)
+            case "reasoning" if integer(obj(part, "time"), "end") is not None and maker.is_new(f"part {key}"):
+                return maker.thinking(string(part, "text"), at)
             case "tool":
-                return _tool(account, part, at)
-            case "step-finish" if account.is_new(f"part {key}"):
-                account.count_call(key, _usage(obj(part, "tokens")), number(part, "cost"))
+                return _tool(maker, part, at)
+            case "step-finish" if maker.is_new(f"part {key}"):
+                maker.count_call(key, _usage(obj(part, "tokens")), number(part, "cost"))
                 if string(part, "reason") != "tool-calls":
-                    return account.idle(at, model)
+                    return maker.end_turn(at, model)
         return ()
 
 
-def _tool(account: Account, part: Object, at: str) -> list[Event]:
+def _tool(maker: EventMaker, part: Object, at: str) -> list[Event]:
     state, call_id = obj(part, "state"), string(part, "callID")
     status = string(state, "status")
     if status == "pending":
         return []
-    found = account.on_called(call_id, string(part, "tool"), state.get("input"), at)
+    found = maker.on_called(call_id, string(part, "tool"), state.get("input"), at)
     if status in ("completed", "error"):
         output = string(state, "output") or string(state, "error")
-        found += account.on_returned(call_id, output, at, is_error=status == "error")
+        found += maker.on_returned(call_id, output, at, is_error=status == "error")
     return found
 
 

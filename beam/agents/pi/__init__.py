@@ -14,6 +14,6 @@ card = Card(
     install="npm install -g @earendil-works/pi-coding-agent",
     versions=("0.87.1",),
     obeys=exec.OBEYS,
-    faces={"exec": exec.FACE},
+    faces={"exec": exec.CAPABILITIES},
     makes=dict.fromkeys(("HOME/.pi",)),
 )

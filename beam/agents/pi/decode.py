@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, raw_json
-from beam.agents.failures import class_of, plain
+from beam.agents.failures import class_of, unwrap_api_message
 from beam.agents.fields import Object, integer, number, obj, objects, string
 from beam.agents.json_text import json_text
 from beam.agents.oneshot import OutputSummary, read, verdict
@@ -20,7 +20,7 @@ from beam.model.events import Event
 from beam.model.outcome import Denial, Usage
 
 _NO_SESSION = "No session found matching '{}'"
-_SILENT = (
+_SILENT_KINDS = (
     "agent_start",
     "turn_start",
     "turn_end",
@@ -32,12 +32,12 @@ _SILENT = (
     "summarization_retry_attempt_start",
     "summarization_retry_finished",
 )
-_ENDS = {"stop": "stop", "length": "length"}
-_WRITERS = ("write", "edit")
-_LEFT_OUT = {"read": ("write", "edit", "bash")}  # by the switch for this access
+_END_BY_STOP = {"stop": "stop", "length": "length"}
+_WRITE_TOOLS = ("write", "edit")
+_LEFT_OUT_TOOLS = {"read": ("write", "edit", "bash")}  # the tools that pi does not have with this access
 
 
-class Lines:
+class LineDecoder:
     """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
@@ -56,7 +56,7 @@ class Lines:
         summary, kind = self._summary, string(value, "type")
         match kind:
             case "session":
-                return summary.opened(self._turn, string(value, "id"))
+                return summary.on_opened(self._turn, string(value, "id"))
             case "message_update":
                 delta = obj(value, "assistantMessageEvent")
                 text = string(delta, "delta") if string(delta, "type") == "text_delta" else ""
@@ -66,10 +66,10 @@ class Lines:
             case "tool_execution_start" | "tool_execution_update" | "tool_execution_end":
                 return self._tool(kind, value)
             case "agent_end":
-                summary.ended = "" if "willRetry" in value else _ENDS.get(self._stop, "")
-                return self._agent_end()
+                summary.ended = "" if "willRetry" in value else _END_BY_STOP.get(self._stop, "")
+                return self._on_agent_end()
             case "agent_settled":
-                summary.ended = _ENDS.get(self._stop, "")
+                summary.ended = _END_BY_STOP.get(self._stop, "")
                 return []
             case "auto_retry_start" | "summarization_retry_scheduled":
                 return self._retry(value)
@@ -77,7 +77,7 @@ class Lines:
                 return []
             case "compaction_start":
                 return [events.StatusChanged(state="compacting", detail=string(value, "reason"))]
-        return [] if kind in _SILENT else [events.Unknown(what=kind or "no type")]
+        return [] if kind in _SILENT_KINDS else [events.Unknown(what=kind or "no type")]
 
     def _message(self, message: Object) -> list[Event]:
         if string(message, "role") != "assistant":
@@ -102,21 +102,21 @@ class Lines:
         call_id, name, arguments = string(value, "toolCallId"), string(value, "toolName"), obj(value, "args")
         if kind == "tool_execution_start":
             self._arguments[call_id] = arguments
-            if name in _WRITERS:
+            if name in _WRITE_TOOLS:
                 self._writes[call_id] = string(arguments, "path")
-            return self._summary.called(call_id, name, arguments)
+            return self._summary.on_called(call_id, name, arguments)
         if kind == "tool_execution_update":
             text = _text(obj(value, "partialResult"))
             return [events.ToolProgress(call_id=call_id, text=text)] if text else []
         is_error = value.get("isError") is True
-        emitted = self._summary.returned(call_id, _text(obj(value, "result")), is_error=is_error)
+        emitted = self._summary.on_returned(call_id, _text(obj(value, "result")), is_error=is_error)
         arguments_of_call = self._arguments.pop(call_id, None)
-        if is_error and name in _LEFT_OUT.get(self._turn.access, ()):
+        if is_error and name in _LEFT_OUT_TOOLS.get(self._turn.access, ()):
             self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments_of_call)))
         path = self._writes.pop(call_id, "")
         return emitted + ([events.FileChanged(path=path)] if path and not is_error else [])
 
-    def _agent_end(self) -> list[Event]:
+    def _on_agent_end(self) -> list[Event]:
         """Return the events of an `agent_end`.
 
         pi may retry after an error. Then a new `agent_start` and another `agent_end` follow.
@@ -124,14 +124,14 @@ class Lines:
         summary = self._summary
         if self._stop in ("error", "aborted"):
             text = self._error or f"pi stopped: {self._stop}"
-            return summary.on_failed(plain(text), class_=class_of(None, text))
+            return summary.on_failed(unwrap_api_message(text), class_=class_of(None, text))
         summary.failure = None
         return []
 
     def _retry(self, value: Object) -> list[Event]:
         attempt, of = integer(value, "attempt"), integer(value, "maxAttempts")
         text = string(value, "errorMessage")
-        return self._summary.retrying(plain(text), attempt=attempt, of=of, class_=class_of(None, text))
+        return self._summary.retrying(unwrap_api_message(text), attempt=attempt, of=of, class_=class_of(None, text))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict. The CLI's own sentence on stderr proves that the requested session does not exist."""

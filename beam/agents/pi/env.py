@@ -40,7 +40,7 @@ def fake_model_files(url: str) -> dict[str, bytes]:
 
 model_config = (".pi/agent/settings.json", ".pi/agent/models.json")
 _FORMATS = {"openai-completions": "chat", "openai-responses": "responses", "anthropic-messages": "anthropic"}
-_BUILT_IN = {
+_BUILT_IN_PROVIDERS = {
     "anthropic": ("https://api.anthropic.com", "anthropic", "ANTHROPIC_API_KEY"),
     "openai": ("https://api.openai.com/v1", "responses", "OPENAI_API_KEY"),
     "google": ("https://generativelanguage.googleapis.com/v1beta", "gemini", "GEMINI_API_KEY"),
@@ -60,7 +60,7 @@ def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]
         settings, models = (json.loads(files.get(name, b"{}")) for name in model_config)
         name = str(settings.get("defaultProvider", "google"))
         own = models.get("providers", {}).get(name, {})
-        upstream, format, key = _BUILT_IN.get(name, ("", "", ""))
+        upstream, format, key = _BUILT_IN_PROVIDERS.get(name, ("", "", ""))
         if own:
             upstream, format = str(own.get("baseUrl", upstream)), _FORMATS.get(own.get("api"), "")
             key = "" if "apiKey" in own else key

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import argument, check_access, scrubbed
-from beam.agents.pi.decode import Lines
+from beam.agents.oneshot import check_access, checked_argument, replace_surrogates
+from beam.agents.pi.decode import LineDecoder
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
@@ -21,10 +21,12 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--tools", "read,grep,find,ls", "--no-extensions"),
     "full": (),
 }
-_FULL: tuple[Access, ...] = ("full",)
-# `--no-approve` keeps pi from both; only `sessionDir` of the settings is read all the same, and that runs nothing.
-OBEYS = tuple(AutoloadedFile(path=path, at=_FULL, ignored=_FULL) for path in (".pi/settings.json", ".pi/extensions"))
-FACE = Capabilities(
+_FULL_ONLY: tuple[Access, ...] = ("full",)
+# `--no-approve` keeps pi from obeying both. It still reads the setting `sessionDir`, which runs nothing.
+OBEYS = tuple(
+    AutoloadedFile(path=path, at=_FULL_ONLY, ignored=_FULL_ONLY) for path in (".pi/settings.json", ".pi/extensions")
+)
+CAPABILITIES = Capabilities(
     resume=True,
     fork=True,
     model=True,
@@ -42,15 +44,23 @@ FACE = Capabilities(
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
-    check_access(turn, "pi", FACE)
-    argv = [host.executable or "pi", "-p", "--mode", "json", *_session(turn), *ACCESS[turn.access], *_project(turn)]
+    check_access(turn, "pi", CAPABILITIES)
+    argv = [
+        host.executable or "pi",
+        "-p",
+        "--mode",
+        "json",
+        *_session_flags(turn),
+        *ACCESS[turn.access],
+        *_folder_flags(turn),
+    ]
     if turn.model is not None:
-        argv += ("--model", argument("pi", "model", turn.model))
+        argv += ("--model", checked_argument("pi", "model", turn.model))
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), retries=retries)
+    return Launch(argv=tuple(argv), stdin=replace_surrogates(turn.text).encode(), retries=retries)
 
 
-def _project(turn: Turn) -> tuple[str, ...]:
+def _folder_flags(turn: Turn) -> tuple[str, ...]:
     """Return the flags that decide whether pi loads the folder's own settings and extensions.
 
     Without such a flag pi does not load them.
@@ -60,7 +70,7 @@ def _project(turn: Turn) -> tuple[str, ...]:
     return ("--approve",) if turn.folder_trusted and turn.access == "full" else ()
 
 
-def _session(turn: Turn) -> tuple[str, ...]:
+def _session_flags(turn: Turn) -> tuple[str, ...]:
     if turn.session_id is None:
         return ("--no-session",) if turn.once else ()
     if not _UUID.match(turn.session_id):
@@ -70,4 +80,4 @@ def _session(turn: Turn) -> tuple[str, ...]:
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Lines(turn)
+    return LineDecoder(turn)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, number, obj, objects, string
-from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
+from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_text
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -26,7 +26,7 @@ def reader(path: str) -> SessionReader:
 class _Entries:
     def __init__(self, path: str) -> None:
         self.session = Session(id=path.rpartition("_")[2].removesuffix(".jsonl"))
-        self._account = Account()
+        self._maker = EventMaker()
 
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
@@ -35,38 +35,38 @@ class _Entries:
         if string(value, "type") == "session":
             self.session = Session(id=string(value, "id") or self.session.id, cwd=string(value, "cwd"))
             return ()
-        if string(value, "type") != "message" or not self._account.is_new(f"line {string(value, 'id')}"):
+        if string(value, "type") != "message" or not self._maker.is_new(f"line {string(value, 'id')}"):
             return ()
-        account, at, message = self._account, when(string(value, "timestamp")), obj(value, "message")
+        maker, at, message = self._maker, time_from_text(string(value, "timestamp")), obj(value, "message")
         match string(message, "role"):
             case "user":
-                return account.prompt(_text(message), at)
+                return maker.prompt(_text(message), at)
             case "toolResult":
                 failed = message.get("isError") is True
-                return account.on_returned(string(message, "toolCallId"), _text(message), at, is_error=failed)
+                return maker.on_returned(string(message, "toolCallId"), _text(message), at, is_error=failed)
             case "assistant":
                 return self._on_answered(string(value, "id"), message, at)
         return ()
 
     def _on_answered(self, key: str, message: Object, at: str) -> list[Event]:
-        account, found = self._account, list[Event]()
+        maker, found = self._maker, list[Event]()
         model = string(message, "model") or self.session.model
         self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
         used = obj(message, "usage")
-        account.count_call(key, _usage(used), number(obj(used, "cost"), "total"))
+        maker.count_call(key, _usage(used), number(obj(used, "cost"), "total"))
         for block in objects(message, "content"):
             match string(block, "type"):
                 case "text":
-                    found += account.text(string(block, "text"), at)
+                    found += maker.text(string(block, "text"), at)
                 case "thinking":
-                    found += account.thinking(string(block, "thinking"), at)
+                    found += maker.thinking(string(block, "thinking"), at)
                 case "toolCall":
                     given = block.get("arguments")
-                    found += account.on_called(string(block, "id"), string(block, "name"), given, at)
+                    found += maker.on_called(string(block, "id"), string(block, "name"), given, at)
         stop = string(message, "stopReason")
         if stop != "toolUse":
             why = string(message, "errorMessage") or stop if stop in ("error", "aborted") else ""
-            found += account.idle(at, model, why=why)
+            found += maker.end_turn(at, model, why=why)
         return found
 
 

@@ -18,7 +18,7 @@ card = Card(
     versions=("0.24.4",),
     obeys=exec.OBEYS,
     occupied=exec.OCCUPIED,
-    faces={"exec": exec.FACE, "dialogue": dialogue.FACE, "terminal": screen.FACE},
+    faces={"exec": exec.CAPABILITIES, "dialogue": dialogue.CAPABILITIES, "terminal": screen.CAPABILITIES},
     makes=dict.fromkeys(("HOME/.qwen",)),
     by_name=("dialogue",),
 )

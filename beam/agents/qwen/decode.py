@@ -24,18 +24,20 @@ from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Status, Usage
 
 _API_ERROR = "[API Error: "
-_CUT = re.compile(r"\[API Error: ([^\n]*\(cause: [^\n]*\))\]\Z")  # what ends an answer whose stream broke off
+_CUT_OFF_ANSWER = re.compile(
+    r"\[API Error: ([^\n]*\(cause: [^\n]*\))\]\Z"
+)  # the end of an answer whose stream broke off
 _NO_SESSION = "No saved session found with ID {}."
-_LIMIT = "Reached max session turns for this session"  # on stderr only, with exit code 53
-_LOG = b"[log_"
-_TRIED = re.compile(
+_TURN_LIMIT_TEXT = "Reached max session turns for this session"  # on stderr only, with exit code 53
+_LOG_PREFIX = b"[log_"
+_LOGGED_RETRY = re.compile(
     r"\[log_[^\]]*\] (.* failed with status (\d{3})|connection (?:failed|timed out))(?: in \d+ms)?"
     r" - (retrying|error; no more)"
 )
-_WRITERS = {"write_file": "file_path", "edit": "file_path", "replace": "file_path"}
+_PATH_ARGUMENTS = {"write_file": "file_path", "edit": "file_path", "replace": "file_path"}
 
 
-class Lines:
+class LineDecoder:
     """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
@@ -49,12 +51,16 @@ class Lines:
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line."""
-        return self._logged(line.decode("utf-8", "replace")) if line.startswith(_LOG) else read(line, self._decode)
+        return (
+            self._on_log_line(line.decode("utf-8", "replace"))
+            if line.startswith(_LOG_PREFIX)
+            else read(line, self._decode)
+        )
 
-    def _logged(self, line: str) -> list[Event]:
+    def _on_log_line(self, line: str) -> list[Event]:
         """Return the event of a retry if this line of the log reports one. When the library gives up, qwen itself
         retries some failures."""
-        found = _TRIED.match(line)
+        found = _LOGGED_RETRY.match(line)
         self._answered = found is None and " succeeded with status " in line
         if found is None:
             self._attempt = 0 if self._answered else self._attempt
@@ -87,8 +93,8 @@ class Lines:
         if subtype != "init":
             return [events.Unknown(what=f"system/{subtype}")]
         model, version = string(value, "model") or None, string(value, "qwen_code_version") or None
-        opened = self._summary.opened(self._turn, string(value, "session_id"), model=model, version=version)
-        changed = mentions.changed(self._turn.text)
+        opened = self._summary.on_opened(self._turn, string(value, "session_id"), model=model, version=version)
+        changed = mentions.change_notice(self._turn.text)
         return [*opened, events.Notice(text=changed, code="prompt_changed")] if changed else opened
 
     def _retry(self, data: Object) -> list[Event]:
@@ -122,7 +128,7 @@ class Lines:
             elif kind == "tool_use":
                 call_id, name = string(block, "id"), string(block, "name")
                 self._open[call_id] = (name, obj(block, "input"))
-                emitted += self._summary.called(call_id, name, block.get("input"), parent=parent)
+                emitted += self._summary.on_called(call_id, name, block.get("input"), parent=parent)
             else:
                 emitted.append(events.Unknown(what=f"assistant/{kind}"))
         if self._counted:
@@ -138,8 +144,8 @@ class Lines:
             call_id, is_error = string(block, "tool_use_id"), block.get("is_error") is True
             name, arguments = self._open.pop(call_id, ("", {}))
             output = _text(block.get("content"))
-            emitted += self._summary.returned(call_id, output, is_error=is_error, parent=parent)
-            path = string(arguments, _WRITERS[name]) if name in _WRITERS and not is_error else ""
+            emitted += self._summary.on_returned(call_id, output, is_error=is_error, parent=parent)
+            path = string(arguments, _PATH_ARGUMENTS[name]) if name in _PATH_ARGUMENTS and not is_error else ""
             if path:
                 emitted.append(events.FileChanged(path=path))
         return emitted
@@ -152,7 +158,7 @@ class Lines:
             summary.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=arguments))
         api_ms = integer(value, "duration_api_ms")
         summary.work = figures.Work(api_s=api_ms / 1000 if api_ms else None)  # of this process alone; 0 for a failure
-        emitted = self._used(obj(value, "usage"))
+        emitted = self._usage_events(obj(value, "usage"))
         text = string(value, "result")
         if value.get("is_error") is True or string(value, "subtype") != "success":
             error = string(obj(value, "error"), "message") or text or string(value, "subtype")
@@ -161,16 +167,16 @@ class Lines:
             )
         if text.startswith(_API_ERROR) and not self._counted:
             return emitted + summary.on_failed(text.removeprefix(_API_ERROR).removesuffix("]"))
-        if (cut := _CUT.search(text)) is not None:
+        if (cut := _CUT_OFF_ANSWER.search(text)) is not None:
             return emitted + summary.on_failed(cut[1])
         summary.reply, summary.ended = text or None, "stop"
         return emitted
 
-    def _used(self, usage: Object) -> list[Event]:
+    def _usage_events(self, usage: Object) -> list[Event]:
         """Return the turn's figures: the CLI's total of the session, including calls that no message shows, minus the
         total before the turn."""
         summary, turn = self._summary, self._turn
-        total = figures.total(_usage(usage), cost_usd=None, models=None)
+        total = figures.make_total(_usage(usage), cost_usd=None, models=None)
         if figures.is_nothing(total):
             return []
         used = figures.of_turn(total, figures.NOTHING_YET if turn.session_id is None else turn.carried, summary.usage)
@@ -184,8 +190,8 @@ class Lines:
         if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:
             summary.lost = gone
         emitted, found = verdict(self._turn, exit, summary)
-        if _LIMIT in exit.stderr_tail and not summary.ended and exit.stopped_by is None:
-            found = msgspec.structs.replace(found, status=Status.LIMIT, class_=None, reason=_LIMIT)
+        if _TURN_LIMIT_TEXT in exit.stderr_tail and not summary.ended and exit.stopped_by is None:
+            found = msgspec.structs.replace(found, status=Status.LIMIT, class_=None, reason=_TURN_LIMIT_TEXT)
         return emitted, found
 
 

@@ -11,18 +11,18 @@ import json
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import argument, check_access, scrubbed
-from beam.agents.qwen.decode import Lines
+from beam.agents.oneshot import check_access, checked_argument, replace_surrogates
+from beam.agents.qwen.decode import LineDecoder
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRIES = 3
-LOGS = {"OPENAI_LOG": "info"}
+LOG_ENV = {"OPENAI_LOG": "info"}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
-    # Where nobody can be asked, only the tools of `default` for worktrees can change anything. They ask nobody:
-    # they write, and git runs its hooks. Extensions and the servers of MCP settings would run code of their own.
+    # Where nobody can be asked, the mode `default` has only two tools that can change anything: those for worktrees.
+    # They ask nobody, write files, and make git run its hooks. Extensions and MCP servers would run code of their own.
     "read": (
         "--approval-mode",
         "default",
@@ -35,9 +35,9 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     ),
     "full": ("--approval-mode", "yolo"),
 }
-# Its own trust in folders is off unless its settings say so, and no flag does. Those of the machine's owner win over
-# all others. In a folder that is not trusted it changes nothing, whatever it was allowed.
-_SYSTEM = {"QWEN_CODE_SYSTEM_SETTINGS_PATH": "settings.json", "QWEN_CODE_TRUSTED_FOLDERS_PATH": "folders.json"}
+# Only settings can switch on qwen's own trust in folders; no flag can. The settings of the machine's owner win over all
+# others. In a folder that is not trusted, qwen changes nothing, whatever it was allowed.
+_SYSTEM_FILES = {"QWEN_CODE_SYSTEM_SETTINGS_PATH": "settings.json", "QWEN_CODE_TRUSTED_FOLDERS_PATH": "folders.json"}
 OCCUPIED = (
     "$QWEN_CODE_SYSTEM_SETTINGS_PATH",
     *("/etc/qwen-code/settings.json", "/etc/qwen-code/system-defaults.json"),
@@ -49,7 +49,7 @@ OBEYS = (
     AutoloadedFile(path=".qwen/.env", ignored=("read",), reach="upward"),
     AutoloadedFile(path=".env", ignored=("read",), reach="upward"),
 )
-FACE = Capabilities(
+CAPABILITIES = Capabilities(
     resume=True,
     model=True,
     system=True,
@@ -67,7 +67,7 @@ FACE = Capabilities(
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
-    check_access(turn, "qwen", FACE)
+    check_access(turn, "qwen", CAPABILITIES)
     argv = [host.executable or "qwen", "-o", "stream-json", "--include-partial-messages", *session_flags(turn)]
     argv += ACCESS[turn.access]
     for flag, value in (
@@ -76,24 +76,24 @@ def launch(turn: Turn, host: Host) -> Launch:
         ("--append-system-prompt", turn.settings.system),
     ):
         if value is not None:
-            argv += (flag, argument("qwen", flag, str(value)))
-    # A prompt that begins with `/` would be a command of the CLI's own.
+            argv += (flag, checked_argument("qwen", flag, str(value)))
+    # The CLI would take a prompt that begins with `/` for one of its own commands.
     text = f" {turn.text}" if turn.text.startswith("/") else turn.text
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    stdin = scrubbed(text).encode()
-    env, files = without_the_folder(turn)
-    return Launch(argv=tuple(argv), stdin=stdin, env=LOGS | env, files=files, retries=retries, drops_output=True)
+    stdin = replace_surrogates(text).encode()
+    env, files = folder_ignoring_setup(turn)
+    return Launch(argv=tuple(argv), stdin=stdin, env=LOG_ENV | env, files=files, retries=retries, drops_output=True)
 
 
-def without_the_folder(turn: Turn) -> tuple[dict[str, str], dict[str, bytes]]:
+def folder_ignoring_setup(turn: Turn) -> tuple[dict[str, str], dict[str, bytes]]:
     """Return the environment and the files with which qwen ignores the folder's own files in this turn; both are empty
     if it may read them."""
     if not turn.leave_out:
         return {}, {}
     settings = {"security": {"folderTrust": {"enabled": True}}}
     contents = (settings, {turn.cwd: "DO_NOT_TRUST"})
-    files = {name: json.dumps(content).encode() for name, content in zip(_SYSTEM.values(), contents, strict=True)}
-    return {variable: f"{turn.scratch}/{name}" for variable, name in _SYSTEM.items()}, files
+    files = {name: json.dumps(content).encode() for name, content in zip(_SYSTEM_FILES.values(), contents, strict=True)}
+    return {variable: f"{turn.scratch}/{name}" for variable, name in _SYSTEM_FILES.items()}, files
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:
@@ -107,4 +107,4 @@ def session_flags(turn: Turn) -> tuple[str, ...]:
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Lines(turn)
+    return LineDecoder(turn)

@@ -6,30 +6,30 @@ The CLI loses a message that arrives while it starts, so beam waits until the CL
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.oneshot import argument
-from beam.agents.qwen.exec import ACCESS, session_flags, without_the_folder
+from beam.agents.oneshot import checked_argument
+from beam.agents.qwen.exec import ACCESS, folder_ignoring_setup, session_flags
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-FACE = Capabilities(resume=True, model=True, system=True, interrupt=True, access=("read", "full"))
-_RULE = r"^─{20,}"
-# Below the composer, once a message is taken: how it asks for permissions. It was `? for shortcuts` before 0.24.
-_MODE = r"^ {1,3}(?:⏸ Ask permissions|plan mode|auto-accept edits|Auto mode|YOLO mode) \(shift \+ tab to cycle\)"
-_WORKS = r"^ {1,3}Enter to steer · Ctrl\+Q to queue"
+CAPABILITIES = Capabilities(resume=True, model=True, system=True, interrupt=True, access=("read", "full"))
+_HORIZONTAL_LINE = r"^─{20,}"
+# The row below the input field once qwen has taken a message: its permission mode. Before 0.24: `? for shortcuts`.
+_MODE_ROW = r"^ {1,3}(?:⏸ Ask permissions|plan mode|auto-accept edits|Auto mode|YOLO mode) \(shift \+ tab to cycle\)"
+_WORKING_ROW = r"^ {1,3}Enter to steer · Ctrl\+Q to queue"
 
 profile = Profile(
     name="qwen",
     columns=140,
     rows=120,
     prompt=r"^[>*!](?: {1,3}(.*))?$",
-    above=_RULE,
-    below=_RULE,
+    above=_HORIZONTAL_LINE,
+    below=_HORIZONTAL_LINE,
     placeholders=(r"Type your message or @path/to/file",),
     pasted=r"\[PastedContent\d+",
-    busy_rows=(r"^\s*[⠁-⣿] ", r"^\s+Press ↑ to edit queued messages", _WORKS),
+    busy_rows=(r"^\s*[⠁-⣿] ", r"^\s+Press ↑ to edit queued messages", _WORKING_ROW),
     zone=8,
     error_rows=(r"^ {0,2}✕ ",),
-    ready_rows=(r"^\s+\? for shortcuts", _MODE),
+    ready_rows=(r"^\s+\? for shortcuts", _MODE_ROW),
     resumed_rows=(r"^  > \S", r"^\s*[⠁-⣿] Resuming session"),
     dialogs=(
         Dialog(
@@ -53,7 +53,7 @@ profile = Profile(
             body=r"^ *[│╰└]",
             subject=r"\A[^\n]*\n *│ *\? +(\S+)",
         ),
-        Dialog(  # of 0.24; the calls that wait until it is answered follow it
+        Dialog(  # version 0.24; below it are the calls that wait for its answer
             name="permission",
             match=r"^ +[^\n]*\?\n\n *[› ] 1\. Yes, allow once[\s\S]*^ *[⠁-⣿] Waiting for user confirmation\.\.\.\s*\Z",
             allow=("1",),
@@ -64,7 +64,7 @@ profile = Profile(
         ),
     ),
     echo_rows=r"^  > (.*)$",
-    noise_rows=(r"^\s*[⠁-⣿] ", r"^\s+\? for shortcuts$", _MODE, _WORKS),
+    noise_rows=(r"^\s*[⠁-⣿] ", r"^\s+\? for shortcuts$", _MODE_ROW, _WORKING_ROW),
     bullet=r"^  (?:✦|◆\ufe0e?) ",
     indent=4,
     scrollbar="│█",
@@ -83,13 +83,15 @@ def launch(turn: Turn, host: Host) -> Launch:
 
     Raises UnsupportedError for an option that the terminal mode can't apply.
     """
-    if turn.access not in FACE.access:
+    if turn.access not in CAPABILITIES.access:
         raise UnsupportedError(
-            f"qwen can't enforce access {turn.access!r}", f"use one of: {', '.join(FACE.access)}", subject=turn.access
+            f"qwen can't enforce access {turn.access!r}",
+            f"use one of: {', '.join(CAPABILITIES.access)}",
+            subject=turn.access,
         )
     argv = [host.executable or "qwen", *session_flags(turn), *ACCESS[turn.access]]
     for flag, value in (("--model", turn.model), ("--append-system-prompt", turn.settings.system)):
         if value is not None:
-            argv += (flag, argument("qwen", flag, value))
-    env, files = without_the_folder(turn)
+            argv += (flag, checked_argument("qwen", flag, value))
+    env, files = folder_ignoring_setup(turn)
     return Launch(argv=tuple(argv), env=env, files=files)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.json_text import json_text
-from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
+from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_text
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -25,13 +25,13 @@ def reader(path: str) -> SessionReader:
 class _Chat:
     def __init__(self, path: str) -> None:
         self.session = Session(id=path.rpartition("/")[2].removesuffix(".jsonl"))
-        self._account = Account()
+        self._maker = EventMaker()
 
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
-        if value is None or not self._account.is_new(f"line {string(value, 'uuid')}"):
+        if value is None or not self._maker.is_new(f"line {string(value, 'uuid')}"):
             return ()
-        known, at = self.session, when(string(value, "timestamp"))
+        known, at = self.session, time_from_text(string(value, "timestamp"))
         self.session = Session(
             id=string(value, "sessionId") or known.id,
             cwd=string(value, "cwd") or known.cwd,
@@ -40,7 +40,7 @@ class _Chat:
         parts = objects(obj(value, "message"), "parts")
         match string(value, "type"):
             case "user":
-                return self._account.prompt("\n".join(_texts(parts)), at)
+                return self._maker.prompt("\n".join(_texts(parts)), at)
             case "assistant":
                 return self._on_answered(value, parts, at)
             case "tool_result":
@@ -48,18 +48,18 @@ class _Chat:
         return ()
 
     def _on_answered(self, value: Object, parts: list[Object], at: str) -> list[Event]:
-        account = self._account
+        maker = self._maker
         if used := obj(value, "usageMetadata"):
-            account.count_call(string(value, "uuid"), _usage(used))
+            maker.count_call(string(value, "uuid"), _usage(used))
         found: list[Event] = []
         calls = [call for part in parts if (call := obj(part, "functionCall"))]
         for part in parts:
             if part.get("thought") is True:
-                found += account.thinking(string(part, "text"), at)
-        found += account.text("".join(_texts(parts)), at)
+                found += maker.thinking(string(part, "text"), at)
+        found += maker.text("".join(_texts(parts)), at)
         for call in calls:
-            found += account.on_called(string(call, "id"), string(call, "name"), call.get("args"), at)
-        return found if calls else [*found, *account.idle(at, self.session.model)]
+            found += maker.on_called(string(call, "id"), string(call, "name"), call.get("args"), at)
+        return found if calls else [*found, *maker.end_turn(at, self.session.model)]
 
     def _on_returned(self, value: Object, parts: list[Object], at: str) -> list[Event]:
         status = string(obj(value, "toolCallResult"), "status")
@@ -68,7 +68,7 @@ class _Chat:
             if answer := obj(part, "functionResponse"):
                 response = obj(answer, "response")
                 output = string(response, "output") or json_text(response)
-                found += self._account.on_returned(string(answer, "id"), output, at, is_error=status == "error")
+                found += self._maker.on_returned(string(answer, "id"), output, at, is_error=status == "error")
         return found
 
 

@@ -11,14 +11,14 @@ from beam.agents.scripted import dialogue, exec
 
 __all__ = ["card", "dialogue", "exec"]
 
-_CAN = Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True, denials=True)
+_CAPABILITIES = Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True, denials=True)
 
 card = Card(
     name="scripted",
     summary="plays a YAML script: for demos, docs and tests",
     version_argv=(),
-    faces={"exec": _CAN, "dialogue": _CAN},
+    faces={"exec": _CAPABILITIES, "dialogue": _CAPABILITIES},
     runs_code=True,
     by_name=("dialogue",),
-    never_auto=("dialogue",),  # its script says how it is played
+    never_auto=("dialogue",),  # its script decides how it runs
 )

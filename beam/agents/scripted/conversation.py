@@ -28,9 +28,9 @@ from beam.agents.link import (
     Steer,
     Step,
 )
-from beam.agents.scripted.frames import Frames
+from beam.agents.scripted.frames import FrameDecoder
 
-ANSWER_S = 30.0  # until it is ready, and until it begins a turn
+ANSWER_S = 30.0  # for the agent to become ready, and to begin a turn
 
 
 class ScriptedLink:
@@ -38,11 +38,11 @@ class ScriptedLink:
 
     def __init__(self) -> None:
         self.due: float | None = None
-        self._frames: Frames | None = None  # of the turn that runs
+        self._decoder: FrameDecoder | None = None  # for the running turn
 
     @property
     def busy(self) -> bool:
-        return self._frames is not None
+        return self._decoder is not None
 
     def open(self, now: float) -> Sequence[Step]:
         self.due = now + ANSWER_S
@@ -51,7 +51,7 @@ class ScriptedLink:
     def do(self, intent: Intent, now: float) -> Sequence[Step]:
         match intent:
             case Prompt():
-                self._frames, self.due = Frames(intent.turn), now + ANSWER_S
+                self._decoder, self.due = FrameDecoder(intent.turn), now + ANSWER_S
                 return (_order("prompt", text=intent.turn.text, sender=intent.turn.sender),)
             case Interrupt():
                 return (_order("interrupt"),)
@@ -65,7 +65,7 @@ class ScriptedLink:
                 return (_order("act", id=intent.id, name=intent.name),)
             case Close():
                 return (Eof(),)
-            case Decide():  # it asks for nothing
+            case Decide():  # the agent asks for nothing
                 return ()
 
     def line(self, line: bytes, now: float) -> Sequence[Step]:
@@ -75,39 +75,41 @@ class ScriptedLink:
             self.due = None
             return (Ready(),)
         if frame == "answer" and read is not None:
-            return (_answered(read.value),)
-        if self._frames is None:
+            return (_answer_step(read.value),)
+        if self._decoder is None:
             return ()
-        found: list[Step] = [Say(event) for event in self._frames.line(line)]
+        found: list[Step] = [Say(event) for event in self._decoder.line(line)]
         if frame == "init":
             self.due = None
             return (Acknowledged(), *found)
-        return (*found, *self._over(Exit(code=0))) if frame == "result" else found
+        return (*found, *self._end_turn(Exit(code=0))) if frame == "result" else found
 
     def on_due(self, now: float) -> Sequence[Step]:
         self.due = None
         return (Broken(reason="the scripted agent did not answer in time"),)
 
     def end(self, exit: Exit) -> Sequence[Step]:
-        return self._over(exit, fit=False)
+        return self._end_turn(exit, fit=False)
 
-    def _over(self, exit: Exit, *, fit: bool = True) -> Sequence[Step]:
-        if self._frames is None:
+    def _end_turn(self, exit: Exit, *, fit: bool = True) -> Sequence[Step]:
+        if self._decoder is None:
             return ()
-        emitted, verdict = self._frames.end(exit)
-        self._frames = None
+        emitted, verdict = self._decoder.end(exit)
+        self._decoder = None
         return (*(Say(event) for event in emitted), Over(verdict=verdict, fit=fit))
 
 
 def _order(do: str, **fields: str) -> Send:
-    return Send(msgspec.json.encode({"do": do, **{name: _clean(text) for name, text in fields.items()}}) + b"\n")
+    return Send(
+        msgspec.json.encode({"do": do, **{name: _replace_surrogates(text) for name, text in fields.items()}}) + b"\n"
+    )
 
 
-def _clean(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _answered(frame: Object) -> Answered:
+def _answer_step(frame: Object) -> Answered:
     return Answered(
         id=string(frame, "id"),
         ok=frame.get("ok") is True,

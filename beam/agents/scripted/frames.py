@@ -111,15 +111,15 @@ _AnyFrame = (
     | UsageFrame
     | Result
 )
-_frame: msgspec.json.Decoder[_AnyFrame] = msgspec.json.Decoder(_AnyFrame)
+_frame_decoder: msgspec.json.Decoder[_AnyFrame] = msgspec.json.Decoder(_AnyFrame)
 
 
 def decoder(turn: Turn) -> Decoder:
     """Return a decoder of the program's frames."""
-    return Frames(turn)
+    return FrameDecoder(turn)
 
 
-class Frames:
+class FrameDecoder:
     """Turns the frames of one turn into events, and its last frame into the verdict."""
 
     def __init__(self, turn: Turn) -> None:
@@ -137,7 +137,7 @@ class Frames:
         if record is None:
             return (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
         try:
-            frame = _frame.decode(msgspec.json.encode(record.value))
+            frame = _frame_decoder.decode(msgspec.json.encode(record.value))
         except (msgspec.MsgspecError, RecursionError):
             what = record.value.get("frame")
             return (events.Unknown(what=what if isinstance(what, str) else "record", raw=record.text),)
@@ -152,7 +152,7 @@ class Frames:
                 return (cls(session_id=frame.session_id, model=frame.model, cwd=cwd, version=frame.version, raw=raw),)
             case Lost():
                 self._lost = frame
-                return (events.SessionLost(session_id=frame.session_id, reason=_no_session(frame), raw=raw),)
+                return (events.SessionLost(session_id=frame.session_id, reason=_no_session_reason(frame), raw=raw),)
             case Delta():
                 return (events.TextDelta(text=frame.text),)
             case Text():
@@ -191,7 +191,7 @@ class Frames:
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         if self._lost is not None:
-            reason = _no_session(self._lost)
+            reason = _no_session_reason(self._lost)
             return (), Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=reason, session="lost")
         result = self._result
         verdict = (
@@ -208,17 +208,17 @@ class Frames:
         return (), msgspec.structs.replace(
             verdict,
             session_id=self._init.session_id if self._init else self._turn.session_id,
-            session=self._session(),
+            session=self._session_note(),
             model=self._init.model if self._init else self._turn.model,
             usage=self._usage,
             cost_usd=self._cost_usd,
         )
 
-    def _session(self) -> SessionNote | None:
+    def _session_note(self) -> SessionNote | None:
         if self._init is None:
             return None
         return "resumed" if self._init.resumed else "new"
 
 
-def _no_session(lost: Lost) -> str:
+def _no_session_reason(lost: Lost) -> str:
     return f"the scripted agent has no session {lost.session_id}"

@@ -15,9 +15,9 @@ card = Card(
     install="pipx install mistral-vibe (it needs Python 3.12)",
     versions=("3.0.2",),
     obeys=exec.OBEYS,
-    faces={"exec": exec.FACE, "dialogue": dialogue.FACE},
+    faces={"exec": exec.CAPABILITIES, "dialogue": dialogue.CAPABILITIES},
     makes=dict.fromkeys(("HOME/.vibe",)),
     by_name=("dialogue",),
 )
-# At `ask` it runs some commands that only look, and what its own settings allow, without asking.
+# At `ask` vibe runs some commands that only read, and what its own settings allow, without asking.
 tool_rules: Rules = AskRules(beyond={"ask": ("Bash", "Edit")}, absent={"read": ("Bash", "Edit")})

@@ -20,11 +20,11 @@ from beam.model.outcome import Class, Denial
 _NO_SESSION = "Error: Session not found: {}"
 _ERROR = re.compile(r"^Error: (.+)", re.MULTILINE | re.DOTALL)
 _CUT_OFF = "peer closed connection"
-_WRITES = ("file_write", "file_edit")
-_READS = "file_read"
+_WRITE_KINDS = ("file_write", "file_edit")
+_READ_KIND = "file_read"
 
 
-class Lines:
+class LineDecoder:
     """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
@@ -36,7 +36,7 @@ class Lines:
         return read(line, self._decode)
 
     def _decode(self, value: Object) -> list[Event]:
-        opened = self._summary.opened(self._turn, string(value, "sessionId"))
+        opened = self._summary.on_opened(self._turn, string(value, "sessionId"))
         kind, role = string(value, "type"), string(value, "role")
         if kind == "effect":
             return opened + self._effect(value)
@@ -57,18 +57,18 @@ class Lines:
         summary, detail, state = self._summary, obj(value, "detail"), obj(value, "state")
         call_id, name, shown = string(value, "id"), string(detail, "toolName"), obj(state, "display")
         summary.ended = ""
-        emitted = summary.called(call_id, name, detail.get("input"))
+        emitted = summary.on_called(call_id, name, detail.get("input"))
         denied = string(obj(obj(state, "output"), "error"), "code") == "tool_denied"
         failed = string(state, "status") != "completed" or shown.get("success") is False
         if denied:
-            # It was not offered, or it is not allowed here: the model was told, and went on.
+            # The tool was not offered, or is not allowed here. The model was told so, and continued.
             emitted += [events.Notice(text=f"{name} was denied", code="denied")]
         kind, result = string(detail, "kind"), obj(state, "output")
-        output = string(state, "outputText") or (string(result, "content") if kind == _READS and not failed else "")
-        output = output or (string(shown, "message") if failed else _described(shown))
-        emitted += summary.returned(call_id, output, is_error=failed)
+        output = string(state, "outputText") or (string(result, "content") if kind == _READ_KIND and not failed else "")
+        output = output or (string(shown, "message") if failed else _screen_words(shown))
+        emitted += summary.on_returned(call_id, output, is_error=failed)
         path = string(result, "filePath")
-        if not failed and path and kind in _WRITES:
+        if not failed and path and kind in _WRITE_KINDS:
             change = "add" if result.get("fileExisted") is False else "update"
             emitted.append(events.FileChanged(path=path, kind=change))
         if denied:
@@ -91,6 +91,6 @@ class Lines:
         return before + emitted, found
 
 
-def _described(shown: Object) -> str:
+def _screen_words(shown: Object) -> str:
     """Return the words that vibe's own screen shows about a call that succeeded."""
     return " ".join(word for word in (string(shown, "verb"), string(shown, "message")) if word)

@@ -11,7 +11,7 @@ import json
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.face import ANY
+from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.link import Link
 from beam.agents.oneshot import check_access
@@ -21,7 +21,7 @@ from beam.model.message import Access
 __all__ = ["launch", "link"]
 
 MODES: dict[Access, str] = {"read": "ask", "ask": "ask", "full": "auto-approve"}
-_LOOKING = [word for word in headless.ACCESS["read"] if not word.startswith("-")]
+_READ_TOOLS = [word for word in headless.ACCESS["read"] if not word.startswith("-")]
 DIALECT = Dialect(
     name="vibe",
     modes=MODES,
@@ -29,18 +29,18 @@ DIALECT = Dialect(
     counts="session",
     denied=("Tool execution denied by approval policy",),
 )
-FACE = structs.replace(ANY, model=False, tokens=True, denials=True, access=tuple(MODES))
+CAPABILITIES = structs.replace(ACP_CAPABILITIES, model=False, tokens=True, denials=True, access=tuple(MODES))
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
     can't apply."""
-    check_access(turn, "vibe", FACE)
+    check_access(turn, "vibe", CAPABILITIES)
     if turn.session_id is not None:
         headless.checked_session(turn.session_id)
     env = dict(headless.ENV)
     if turn.access == "read":
-        env["VIBE_ENABLED_TOOLS"] = json.dumps(_LOOKING)
+        env["VIBE_ENABLED_TOOLS"] = json.dumps(_READ_TOOLS)
     return Launch(argv=(f"{host.executable or 'vibe'}-acp",), env=env)
 
 

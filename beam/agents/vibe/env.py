@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from beam.agents.model_route import Route
 from beam.proxy.masks import Masks
 
-masks = Masks(patterns=((r"(?m)^[0-9a-f]{7,12}(?= )", "<commit>"),))  # of the last commits, in its system prompt
+masks = Masks(patterns=((r"(?m)^[0-9a-f]{7,12}(?= )", "<commit>"),))  # ids of the last commits, in Vibe's system prompt
 _CONFIG = """\
 active_model = "scripted"
 enable_telemetry = false

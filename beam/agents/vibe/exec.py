@@ -9,33 +9,33 @@ from __future__ import annotations
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import check_access, scrubbed
-from beam.agents.vibe.decode import Lines
+from beam.agents.oneshot import check_access, replace_surrogates
+from beam.agents.vibe.decode import LineDecoder
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
-RETRY_S = 20  # vibe itself gives up after five minutes of silence; it counts seconds, not tries
+RETRY_S = 20  # vibe itself gives up after five minutes of silence; it limits the time, not the number of retries
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--enabled-tools", "read_file", "--enabled-tools", "grep"),
     "full": ("--yolo", "--trust"),
 }
-_TRUST = "--trust"
+_TRUST_FLAG = "--trust"
 OBEYS = (AutoloadedFile(path=".vibe", at=("full",), ignored=("full",), reach="worktree"),)
 ENV = {"VIBE_API_RETRY_MAX_ELAPSED_TIME": str(RETRY_S), "VIBE_ENABLE_UPDATE_CHECKS": "false"}
-FACE = Capabilities(resume=True, tools=True, interrupt=True, denials=True, access=tuple(ACCESS))
+CAPABILITIES = Capabilities(resume=True, tools=True, interrupt=True, denials=True, access=tuple(ACCESS))
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
-    check_access(turn, "vibe", FACE)
+    check_access(turn, "vibe", CAPABILITIES)
     argv = [host.executable or "vibe", "-p", "--output", "streaming", *ACCESS[turn.access]]
     if turn.leave_out:
-        argv = [word for word in argv if word != _TRUST]
+        argv = [word for word in argv if word != _TRUST_FLAG]
     if turn.session_id is not None:
         argv += ("--resume", checked_session(turn.session_id))
-    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), env=ENV)
+    return Launch(argv=tuple(argv), stdin=replace_surrogates(turn.text).encode(), env=ENV)
 
 
 def checked_session(session_id: str) -> str:
@@ -47,4 +47,4 @@ def checked_session(session_id: str) -> str:
 
 def decoder(turn: Turn) -> Decoder:
     """Return a new decoder for one process of this turn."""
-    return Lines(turn)
+    return LineDecoder(turn)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.json_text import json_text
-from beam.agents.session_files import Account, Decision, Session, SessionFiles, SessionReader, when_ms
+from beam.agents.session_files import Decision, EventMaker, Session, SessionFiles, SessionReader, time_from_ms
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -30,7 +30,7 @@ def reader(path: str) -> SessionReader:
 class _Journal:
     def __init__(self, path: str) -> None:
         self.session = Session(id=path.partition("/")[0])
-        self._account = Account()
+        self._maker = EventMaker()
 
     def beside(self, data: bytes) -> None:
         """Read the file that names the folder and the model; `data` is its content."""
@@ -48,55 +48,55 @@ class _Journal:
             case "action_result":
                 result = obj(obj(payload, "result"), "result")
                 if used := obj(result, "usage"):
-                    self._account.count_call(string(payload, "action_id"), _usage(used))
+                    self._maker.count_call(string(payload, "action_id"), _usage(used))
             case "callback_registered" if string(payload, "kind") == "approval":
-                found += self._asks(payload)
+                found += self._on_approval_asked(payload)
             case "callback_resolved":
                 word = string(obj(obj(obj(payload, "result"), "output"), "decision"), "type")
                 decision: Decision = "allow" if word.startswith("approve") else "deny" if word == "deny" else None
-                found += self._account.decided(string(payload, "callback_id"), "", decision=decision)
+                found += self._maker.on_decided(string(payload, "callback_id"), "", decision=decision)
         for step in objects(payload, "delta"):
             match string(step, "op"):
                 case "set_envelope":
-                    found += self._envelope(obj(step, "state"))
+                    found += self._on_envelope(obj(step, "state"))
                 case "append_entry" | "replace_entry" | "update_entry":
-                    found += self._entry(obj(step, "entry"))
+                    found += self._on_entry(obj(step, "entry"))
         return found
 
-    def _asks(self, payload: Object) -> list[Event]:
+    def _on_approval_asked(self, payload: Object) -> list[Event]:
         routing = obj(payload, "routing")
-        effect, at = obj(obj(routing, "detail"), "effect"), when_ms(routing.get("createdAt"))
+        effect, at = obj(obj(routing, "detail"), "effect"), time_from_ms(routing.get("createdAt"))
         ask_id, tool = string(payload, "callback_id"), string(effect, "toolName")
-        return self._account.asks(
+        return self._maker.on_asked(
             ask_id, tool, effect.get("input"), at, call_id=string(routing, "relatedEntryId") or None
         )
 
-    def _entry(self, entry: Object) -> list[Event]:
-        account, at = self._account, when_ms(entry.get("updatedAt"))
+    def _on_entry(self, entry: Object) -> list[Event]:
+        maker, at = self._maker, time_from_ms(entry.get("updatedAt"))
         key, is_done = string(entry, "id"), string(entry, "generationStatus") == "completed"
         if string(entry, "type") == "effect":
             detail = obj(entry, "detail")
-            began = when_ms(entry.get("createdAt"))
-            found = account.on_called(key, string(detail, "toolName"), detail.get("input"), began)
+            began = time_from_ms(entry.get("createdAt"))
+            found = maker.on_called(key, string(detail, "toolName"), detail.get("input"), began)
             state = obj(entry, "state")
             if is_done:
                 output = obj(state, "output")
                 text = string(state, "outputText") or json_text(output.get("structured_content", output))
                 failed = obj(state, "display").get("success") is False
-                found += account.on_returned(key, text, at, is_error=failed)
+                found += maker.on_returned(key, text, at, is_error=failed)
             return found
         text = "".join(string(part, "text") for part in objects(entry, "content"))
-        if string(entry, "type") != "message" or not is_done or not account.is_new(f"entry {key}"):
+        if string(entry, "type") != "message" or not is_done or not maker.is_new(f"entry {key}"):
             return []
-        return account.prompt(text, at) if string(entry, "role") == "user" else account.text(text, at)
+        return maker.prompt(text, at) if string(entry, "role") == "user" else maker.text(text, at)
 
-    def _envelope(self, state: Object) -> list[Event]:
+    def _on_envelope(self, state: Object) -> list[Event]:
         turn = obj(state, "latestTurn")
         status = string(turn, "status")
-        if status in ("", "in_progress", "queued") or not self._account.is_new(f"turn {string(turn, 'id')}"):
+        if status in ("", "in_progress", "queued") or not self._maker.is_new(f"turn {string(turn, 'id')}"):
             return []
         why = "" if status == "completed" else status
-        return self._account.idle(when_ms(turn.get("completedAt")), self.session.model, why=why)
+        return self._maker.end_turn(time_from_ms(turn.get("completedAt")), self.session.model, why=why)
 
 
 def _usage(used: Object) -> Usage:

@@ -13,7 +13,7 @@ from beam.base.steps import Steps
 
 if TYPE_CHECKING:
     from beam.api.agents import AgentLine, AgentShown
-    from beam.api.rewind import Rewound
+    from beam.api.rewind import RewindResult
     from beam.api.sessions import SessionLine
     from beam.model.settings import AgentSettings
 
@@ -37,7 +37,7 @@ class AgentVerbs(OpenedRoot):
         """Return everything about one agent: its settings and their sources, its capabilities, and its state."""
         from beam.api import agents
 
-        return agents.agent_shown(self.context, name)
+        return agents.agent_details(self.context, name)
 
     def models(self) -> list[str]:
         """Return the models that agents here are configured with or have used, sorted."""
@@ -53,7 +53,7 @@ class AgentVerbs(OpenedRoot):
         self.check_person("declares agents")
         from beam.api import manage
 
-        return manage.add(self.context, name, settings, by=self.me)
+        return manage.add_agent(self.context, name, settings, by=self.me)
 
     def set_agent(self, name: str, changes: Mapping[str, str | None]) -> Path:
         """Change settings of an agent and return the path of its agent.json. `changes` has the new values by key; None
@@ -61,7 +61,7 @@ class AgentVerbs(OpenedRoot):
         self.check_person("changes agents")
         from beam.api import manage
 
-        return manage.change(self.context, name, changes, by=self.me)
+        return manage.change_agent(self.context, name, changes, by=self.me)
 
     @waiting_verb
     def set_live(self, agent: str, name: str, value: str, *, is_declared: bool = False) -> Steps[str]:
@@ -74,7 +74,7 @@ class AgentVerbs(OpenedRoot):
         self.check_person("changes agents")
         from beam.api import live
 
-        paths = self._existing(agent)
+        paths = self._existing_paths(agent)
         return (yield from live.set_live(self.context, paths, name, value, by=self.me, is_declared=is_declared))
 
     @waiting_verb
@@ -88,7 +88,7 @@ class AgentVerbs(OpenedRoot):
         self.check_person("asks an agent's process")
         from beam.api import live
 
-        return (yield from live.ask(self.context, self._existing(agent), by=self.me))
+        return (yield from live.ask_all(self.context, self._existing_paths(agent), by=self.me))
 
     @waiting_verb
     def mcp_servers(self, agent: str) -> Steps[object]:
@@ -101,7 +101,7 @@ class AgentVerbs(OpenedRoot):
         self.check_person("asks an agent's process")
         from beam.api import live
 
-        return (yield from live.ask_one(self.context, self._existing(agent), "mcp", by=self.me))
+        return (yield from live.ask_question(self.context, self._existing_paths(agent), "mcp", by=self.me))
 
     @waiting_verb
     def act_live(self, agent: str, name: str, given: Mapping[str, object]) -> Steps[object]:
@@ -114,14 +114,14 @@ class AgentVerbs(OpenedRoot):
         self.check_person("controls an agent's process")
         from beam.api import live
 
-        return (yield from live.act(self.context, self._existing(agent), name, given, by=self.me))
+        return (yield from live.run_action(self.context, self._existing_paths(agent), name, given, by=self.me))
 
     def is_live(self, agent: str) -> bool:
         """Return whether a process of the agent is kept or runs a turn."""
         from beam.api import live
         from beam.store.journal import read_state
 
-        return live.is_live(read_state(self._existing(agent).journal))
+        return live.is_live(read_state(self._existing_paths(agent).journal))
 
     def fork_agent(self, name: str, new: str, *, at: str | None = None) -> str:
         """Declare the agent `new` with the settings of `name`. Its first turn continues in a copy of the session of
@@ -133,12 +133,12 @@ class AgentVerbs(OpenedRoot):
         self.check_person("makes agents")
         from beam.api import manage
 
-        return manage.fork(self.context, name, new, by=self.me, at=at)
+        return manage.fork_agent(self.context, name, new, by=self.me, at=at)
 
     @waiting_verb
     def rewind_agent(
         self, agent: str, to: str | None = None, *, what: str = "conversation", dry_run: bool = False
-    ) -> Steps[Rewound]:
+    ) -> Steps[RewindResult]:
         """Take back the last turns of an agent's session. `what` is `conversation`, `files` (the changes of files in
         these turns) or `both`.
 
@@ -149,7 +149,7 @@ class AgentVerbs(OpenedRoot):
         self.check_person("rewinds agents")
         from beam.api import rewind
 
-        paths = self._existing(agent)
+        paths = self._existing_paths(agent)
         return (yield from rewind.rewind(self.context, paths, to, what, dry_run=dry_run, by=self.me))
 
     def remove_agent(self, name: str, *, purge: bool = False) -> str:
@@ -157,7 +157,7 @@ class AgentVerbs(OpenedRoot):
         self.check_person("removes agents")
         from beam.api import manage
 
-        return manage.remove(self.context, name, purge=purge, by=self.me)
+        return manage.remove_agent(self.context, name, purge=purge, by=self.me)
 
     @waiting_verb
     def rename_agent(self, agent: str, new: str) -> Steps[str]:
@@ -182,14 +182,14 @@ class AgentVerbs(OpenedRoot):
         self.check_person("says that processes are gone")
         from beam.api import manage
 
-        return manage.unblock(self.context, self._existing(agent).agent)
+        return manage.unblock_agent(self.context, self._existing_paths(agent).agent)
 
     def sessions(self, agents: Sequence[str] = ()) -> list[SessionLine]:
         """Return the sessions of these agents (default: of all agents) and of their named sessions: current, earlier
         and archived ones."""
         from beam.api import sessions
 
-        return sessions.sessions(self.context, [self._existing(name).agent for name in agents])
+        return sessions.sessions(self.context, [self._existing_paths(name).agent for name in agents])
 
     @waiting_verb
     def resume_session(self, agent: str, session_id: str) -> Steps[str]:
@@ -197,7 +197,7 @@ class AgentVerbs(OpenedRoot):
         self.check_person("chooses an agent's session")
         from beam.api import sessions
 
-        return (yield from sessions.resume(self.context, self._existing(agent).agent, session_id, by=self.me))
+        return (yield from sessions.resume(self.context, self._existing_paths(agent).agent, session_id, by=self.me))
 
     def adopt_session(self, name: str, session: str, settings: AgentSettings) -> str:
         """Declare an agent whose first turn continues an existing session of its CLI. `session` is like `claude:ID`.
@@ -218,14 +218,14 @@ class AgentVerbs(OpenedRoot):
         Raises UnfinishedError while a turn runs.
         """
         self.check_person("releases agents")
-        from beam.broker.control import NOTHING_KEPT
+        from beam.broker.control import NO_KEPT_PROCESS
         from beam.broker.requests import request
         from beam.store.journal import read_state
 
-        paths = self._existing(agent)
+        paths = self._existing_paths(agent)
         state = read_state(paths.journal)
         if state.kept is None and state.open_turn is None:
-            return NOTHING_KEPT.format(paths.agent)
+            return NO_KEPT_PROCESS.format(paths.agent)
         return (yield from request(self.context, paths, "close", by=self.me))
 
     @waiting_verb
@@ -237,5 +237,5 @@ class AgentVerbs(OpenedRoot):
         self.check_person("puts a session aside")
         from beam.broker.requests import request
 
-        paths = self._existing(agent)
+        paths = self._existing_paths(agent)
         return (yield from request(self.context, paths, "reset", by=self.me))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from signal import Signals
 
     from beam.conversations.live_chat import LiveChat
-    from beam.turns.stop import Reason
+    from beam.turns.stop import StopReason
 
 _LONGEST_RECALLED = 20_000  # characters
 
@@ -35,14 +35,14 @@ class ChatVerbs(OpenedRoot):
     def ending_signals(self, end: Callable[[], None]) -> Iterator[list[Signals]]:
         """Call `end` for each signal INT, TERM or HUP inside the context, during turns and between them. Yield a list
         to which each of these signals is added when it comes. Needs a running event loop."""
-        from beam.turns.signals import stopping
+        from beam.turns.signals import stop_on_signals
         from beam.turns.stop import Stop
 
         class End(Stop):
-            def ask(self, reason: Reason, *, by: str | None = None, why: str = "") -> None:
+            def request(self, reason: StopReason, *, by: str | None = None, why: str = "") -> None:
                 end()
 
-        with stopping(End(), by="human (signal)") as came:
+        with stop_on_signals(End(), by="human (signal)") as came:
             yield came
 
     def recalled(self, agent: str, limit: int = 200) -> list[str]:
@@ -51,7 +51,7 @@ class ChatVerbs(OpenedRoot):
         from beam.store.reader import Reader
 
         texts: dict[str, None] = {}
-        for event in Reader(self._existing(agent).journal).poll():
+        for event in Reader(self._existing_paths(agent).journal).poll():
             if not isinstance(event, events.MessageQueued) or event.sender != "human":
                 continue
             if 0 < len(event.text) <= _LONGEST_RECALLED:

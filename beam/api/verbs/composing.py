@@ -37,7 +37,7 @@ class ReceiverLog(Struct, frozen=True, kw_only=True):
 class ComposeVerbs(OpenedRoot):
     """Make messages, and check them."""
 
-    _read: ReceiverLog  # by `notes`, for the `deliver` that follows
+    _read: ReceiverLog  # what `notes` read, for the `deliver` that follows
 
     def message(
         self,
@@ -137,7 +137,7 @@ class ComposeVerbs(OpenedRoot):
         if self.turn is not None:
             return []
         from beam.broker.put import find_receiver
-        from beam.process.environment import LOADER
+        from beam.process.environment import LOADER_VARIABLES
 
         found = []
         agent, receiver = message.to, self._receivers.get(message.id)
@@ -145,14 +145,14 @@ class ComposeVerbs(OpenedRoot):
             receiver = find_receiver(self._context_now(), agent, message.options.access)
         if receiver.stands.by_variable:
             found.append("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
-        refused = sorted(LOADER.intersection(receiver.resolved.settings.env))
+        refused = sorted(LOADER_VARIABLES.intersection(receiver.resolved.settings.env))
         found += [f"{name} of {agent}'s `env` is not set: it would run code in each process" for name in refused]
         if (self.home.root / "broker.json").exists():
             from beam.api import broker
 
             if message.options.keep is not UNSET and broker.status(self.context) is not None:
                 found.append("a broker serves this root; it keeps processes by its own limits, whatever --keep says")
-            found += filter(None, [broker.skew(self.context)])
+            found += filter(None, [broker.version_skew(self.context)])
         if waits:
             found += filter(None, [self._waiting_reason(message, receiver)])
         return found
@@ -165,7 +165,7 @@ class ComposeVerbs(OpenedRoot):
         from beam.broker import standing
         from beam.store.segment import Fold
 
-        paths = self._paths(message)
+        paths = self._receiver_paths(message)
         fold = Fold(paths.journal)
         self._read = ReceiverLog(message_id=message.id, paths=paths, fold=fold)
         if fold.state().paused:
@@ -176,7 +176,7 @@ class ComposeVerbs(OpenedRoot):
     @staticmethod
     def _check_keep(receiver: Receiver, wanted: Options, *, attaches: bool) -> None:
         """Raise UsageError or UnsupportedError if no process can be kept after a turn with these options."""
-        from beam.turns.choice import BY_AUTO, face_of, why_not_kept
+        from beam.turns.choice import AUTO_MODES, face_of, why_protocol_not_chosen
 
         if wanted.once:
             raise UsageError("--keep and --once don't go together", "a throw-away session has no next turn")
@@ -185,7 +185,9 @@ class ComposeVerbs(OpenedRoot):
         access: Access = wanted.access or settings.access or "read"
         face = face_of(adapter, wanted.via, access)
         if face not in ("dialogue", "terminal"):
-            if wanted.via in BY_AUTO and not why_not_kept(adapter, wanted, settings, access, attaches=attaches):
+            if wanted.via in AUTO_MODES and not why_protocol_not_chosen(
+                adapter, wanted, settings, access, attaches=attaches
+            ):
                 return
             others = [name for name in adapter.card.faces if name in ("dialogue", "terminal")]
             raise UnsupportedError(
@@ -230,6 +232,6 @@ class ComposeVerbs(OpenedRoot):
             session_id=state.session.session_id if state.session else None, turn_number=state.turn or None
         )
 
-    def _paths(self, message: Message) -> AgentPaths:
+    def _receiver_paths(self, message: Message) -> AgentPaths:
         lane = message.id.rpartition("-")[2] if message.options.once else None
         return self.context.agent_paths(message.to, lane)

@@ -27,7 +27,7 @@ class ControlVerbs(OpenedRoot):
         """Return the messages in the queues of these agents (default: of all agents)."""
         from beam.api import messages
 
-        names = [self._existing(name).agent for name in agents] or self.home.agents()
+        names = [self._existing_paths(name).agent for name in agents] or self.home.agents()
         return list(messages.queue_items(self.context, names))
 
     @waiting_verb
@@ -72,7 +72,7 @@ class ControlVerbs(OpenedRoot):
         self.check_person("pauses agents")
         from beam.broker.requests import request
 
-        return (yield from request(self.context, self._existing(agent), "pause", by=self.me))
+        return (yield from request(self.context, self._existing_paths(agent), "pause", by=self.me))
 
     @waiting_verb
     def resume(self, agent: str) -> Steps[str]:
@@ -80,14 +80,14 @@ class ControlVerbs(OpenedRoot):
         self.check_person("resumes agents")
         from beam.broker.requests import request
 
-        return (yield from request(self.context, self._existing(agent), "resume", by=self.me))
+        return (yield from request(self.context, self._existing_paths(agent), "resume", by=self.me))
 
     @waiting_verb
     def interrupt(self, message_id: str) -> Steps[str]:
         """Interrupt the turn of this message if the turn runs, or withdraw the message if it waits. Other messages are
         not affected. Return what was done, as text."""
         if self.turn is not None:
-            return (yield from self.turn.interrupt(self._whole(message_id), self._clock))
+            return (yield from self.turn.interrupt(self._whole_id(message_id), self._clock))
         return (yield from self._request("interrupt", message_id))
 
     @waiting_verb
@@ -103,13 +103,13 @@ class ControlVerbs(OpenedRoot):
 
         text = replace_surrogates(text)
         check_text(text, self.context.config.limits)
-        return (yield from live.steer(self.context, self._existing(agent), text, by=self.me))
+        return (yield from live.steer(self.context, self._existing_paths(agent), text, by=self.me))
 
     def asks(self, agents: Sequence[str] = ()) -> list[AskLine]:
         """Return the open asks of these agents (default: of all agents), oldest first."""
         from beam.api import asks
 
-        return asks.open_asks(self.context, [self._existing(name).agent for name in agents] or None)
+        return asks.open_asks(self.context, [self._existing_paths(name).agent for name in agents] or None)
 
     @waiting_verb
     def approve(
@@ -134,7 +134,7 @@ class ControlVerbs(OpenedRoot):
             )
         if input is not None and always:
             raise UsageError("a changed input is allowed once, and never always", "leave one of the two out")
-        agent = base_of(asks.find(self.context, ask_id)[0].agent) if rule is not None else ""
+        agent = base_of(asks.find_ask(self.context, ask_id)[0].agent) if rule is not None else ""
         if rule is not None:
             rules.check_allow(self.context, agent, rule)
         text = None if input is None else input if isinstance(input, str) else msgspec.json.encode(input).decode()
@@ -152,11 +152,11 @@ class ControlVerbs(OpenedRoot):
         from beam.api import asks
 
         if self.turn is not None:
-            whole = asks.find(self.context, ask_id)[1]
+            whole = asks.find_ask(self.context, ask_id)[1]
             return (yield from self.turn.deny(whole, self._clock, message=message, stop=stop))
         return (yield from asks.decide(self.context, ask_id, "deny", by=self.me, message=message, stop=stop))
 
-    def _whole(self, message_id: str) -> str:
+    def _whole_id(self, message_id: str) -> str:
         """Return the whole id of a message if this process may read the root; otherwise return the given text."""
         try:
             return self._find(message_id)[1]

@@ -10,8 +10,8 @@ from beam.api.verbs.opened import OpenedRoot, ignore
 from beam.base.steps import Steps, run_blocking
 
 if TYPE_CHECKING:
-    from beam.api.messages import Pending
-    from beam.api.waits import Until
+    from beam.api.messages import PendingMessage
+    from beam.api.waits import AwaitedState
     from beam.model.events import Event
     from beam.model.message import Message
     from beam.model.outcome import Outcome
@@ -86,7 +86,7 @@ class FollowVerbs(OpenedRoot):
 
     @waiting_verb
     def wait_until(
-        self, agents: Sequence[str], until: Until, *, only_first: bool = False, timeout: float | None = None
+        self, agents: Sequence[str], until: AwaitedState, *, only_first: bool = False, timeout: float | None = None
     ) -> Steps[dict[str, Outcome | None]]:
         """Wait until these agents are `idle` or `asking`, or until a turn of each has `finished`. With `only_first`,
         wait only for the first agent. Return the agents, each with the outcome of its ended turn, if any.
@@ -96,7 +96,7 @@ class FollowVerbs(OpenedRoot):
         from beam.api.waits import run_waits, wait_for_state
 
         names = list(dict.fromkeys(agents))
-        all_paths = [self._existing(name) for name in names]
+        all_paths = [self._existing_paths(name) for name in names]
         found: dict[str, Outcome | None] = {}
         waits = [
             wait_for_state(self.context, paths, until, timeout=timeout, looks_only=self.is_agent) for paths in all_paths
@@ -110,7 +110,7 @@ class FollowVerbs(OpenedRoot):
 
         return all(is_idle(self.home.agent(name)) for name in agents or self.home.agents())
 
-    def show(self, message_id: str) -> Outcome | Pending:
+    def show(self, message_id: str) -> Outcome | PendingMessage:
         """Return the outcome of a message, or its state so far. Raises NotFoundError."""
         from beam.api.messages import find_outcome
 

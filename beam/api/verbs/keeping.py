@@ -20,9 +20,9 @@ class KeepVerbs(OpenedRoot):
         if self._keeping is not None:
             raise UsageError("this Beam keeps its agents' processes already", "use it in one `with` at a time")
         if not self.is_agent:
-            from beam.api.keeping import Keeping
+            from beam.api.keeping import AgentKeeper
 
-            self._keeping = Keeping(self.context)
+            self._keeping = AgentKeeper(self.context)
         return self
 
     def __exit__(self, *_: object) -> None:

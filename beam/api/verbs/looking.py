@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from beam.api.diff import WorkTreeDiff
     from beam.api.doctor import Check
     from beam.api.foreign import ForeignSessions, ForeignStatus
-    from beam.api.gc import Collected
+    from beam.api.gc import CollectResult
     from beam.api.report import ReportLine
     from beam.api.search import SearchResult
-    from beam.api.smoke import Smoked
+    from beam.api.smoke import SmokeResult
     from beam.api.status import AgentStatus
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
@@ -46,7 +46,7 @@ class LookVerbs(OpenedRoot):
         """Return (project folder, the state of each of its agents) for every root of this user that has agents."""
         from beam.api import status
 
-        roots = discovery.known(self.environ)
+        roots = discovery.known_roots(self.environ)
         found = []
         for home in roots if self.home in roots else [self.home, *roots]:
             context = self.context if home == self.home else self._context_of(home)
@@ -77,7 +77,7 @@ class LookVerbs(OpenedRoot):
         """Yield the agent's events so far, in order. With `after`, yield only events with a higher number."""
         from beam.store.reader import Reader
 
-        paths = self._existing(agent)
+        paths = self._existing_paths(agent)
         yield from Reader(paths.journal, after).poll()
 
     def history(self, agent: str, context: ContextMode = "recent") -> str:
@@ -110,7 +110,7 @@ class LookVerbs(OpenedRoot):
         if message_id is not None:
             paths, message_id = self._find(message_id)
         elif agent is not None:
-            paths = self._existing(agent)
+            paths = self._existing_paths(agent)
         else:
             raise UsageError("an agent or a message_id is needed")
         return await diff(self.context, paths, message_id=message_id, turn=turn, session=session)
@@ -125,7 +125,7 @@ class LookVerbs(OpenedRoot):
         """
         from beam.api.watch import watch_root
 
-        names = [self._existing(name).agent for name in agents]
+        names = [self._existing_paths(name).agent for name in agents]
         for batch in watch_root(self.context, agents=names, follow=follow, history=history):
             yield from (placed.event for placed in batch)
 
@@ -148,7 +148,7 @@ class LookVerbs(OpenedRoot):
             nonlocal found, looked
             if not looked or self._clock.monotonic() - looked >= 1:
                 looked = self._clock.monotonic()
-                known = discovery.known(self.environ)
+                known = discovery.known_roots(self.environ)
                 found = known if self.home in known else [self.home, *known]
             return found
 
@@ -158,7 +158,7 @@ class LookVerbs(OpenedRoot):
         """Return the usage of each agent so far, by model, from its journals; the last line is the sum."""
         from beam.api import usage
 
-        return usage.lines(self.context, self._names(agents))
+        return usage.usage_lines(self.context, self._names(agents))
 
     def search(
         self,
@@ -180,8 +180,8 @@ class LookVerbs(OpenedRoot):
         from beam.base.clock import parse_rfc3339
 
         self.check_person("searches what others said")
-        names = list(agents) if every_root else [self._existing(name).agent for name in agents]
-        known = discovery.known(self.environ) if every_root else []
+        names = list(agents) if every_root else [self._existing_paths(name).agent for name in agents]
+        known = discovery.known_roots(self.environ) if every_root else []
         return search(
             known if self.home in known else [self.home, *known],
             text,
@@ -218,14 +218,14 @@ class LookVerbs(OpenedRoot):
         """
         from beam.api import status
 
-        found = status.running_ids(self._existing(agent))
+        found = status.running_ids(self._existing_paths(agent))
         if not found:
             raise UsageError(f"{agent} is not in a turn", "beam status", subject=agent)
         return found
 
     def agent_of(self, name: str) -> str:
         """Check that there is an agent of this name, and return the name. Raises NotFoundError."""
-        return self._existing(name).agent
+        return self._existing_paths(name).agent
 
     def find_message(self, message_id: str) -> tuple[str, str]:
         """Return the message's agent and whole id. Raises NotFoundError, and UsageError for an ambiguous ending."""
@@ -248,13 +248,13 @@ class LookVerbs(OpenedRoot):
         self.check_person("attaches to an agent's terminal")
         from beam.api.attach import attach
 
-        return attach(self.context, self._existing(agent))
+        return attach(self.context, self._existing_paths(agent))
 
     def verify(self, agent: str) -> list[str]:
         """Return a line for each problem in the agent's journal."""
-        from beam.api.verify import damage
+        from beam.api.verify import find_damage
 
-        return damage(self._existing(agent).journal)
+        return find_damage(self._existing_paths(agent).journal)
 
     def gc(
         self,
@@ -263,7 +263,7 @@ class LookVerbs(OpenedRoot):
         keep_bytes: int | None = None,
         dead: bool = False,
         dry_run: bool = False,
-    ) -> Collected:
+    ) -> CollectResult:
         """Remove finished files older than `older_than` seconds. With `keep_bytes`, also remove younger finished files,
         the oldest first, until the root has at most that size.
 
@@ -287,7 +287,7 @@ class LookVerbs(OpenedRoot):
 
         return list(checks(self.context, every=all))
 
-    def smoke(self, names: Sequence[str] = ()) -> Generator[Smoked, None, None]:
+    def smoke(self, names: Sequence[str] = ()) -> Generator[SmokeResult, None, None]:
         """Run a real turn of each installed CLI, or of the named ones, against a scripted model, in a scratch HOME.
 
         Yield each result as the CLI ends. Raises NotFoundError for an unknown adapter, UnsupportedError for one without
@@ -296,4 +296,4 @@ class LookVerbs(OpenedRoot):
         from beam.api import smoke
 
         off = self.context.config.disabled
-        return smoke.smoke(self.environ, names or [name for name in smoke.names() if name not in off])
+        return smoke.smoke(self.environ, names or [name for name in smoke.testable_names() if name not in off])

@@ -18,7 +18,7 @@ class NotifyVerbs(OpenedRoot):
         notifications."""
         from beam.api import notify
 
-        return notify.listed(self.context)
+        return notify.list_targets(self.context)
 
     def test_notify(self) -> list[TargetTried]:
         """Send a test notification to every target, once each, and return the result for each target.

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam.api.inside import TurnAround, turn_around
+from beam.api.inside import CallerTurn, caller_turn
 from beam.base.clock import Clock, SystemClock
 from beam.base.errors import UsageError
 from beam.broker.agent_requests import carry_out
@@ -20,12 +20,12 @@ from beam.root import discovery, paths
 from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
-    from beam.api.keeping import Keeping
+    from beam.api.keeping import AgentKeeper
     from beam.broker.put import Receiver
     from beam.model.events import Event
 
 
-_MOMENT_S = 1.0  # from a command's first look at where its root lies to its configuration
+_MOMENT_S = 1.0  # how long the answer of `_exposing_folder` stays valid
 
 
 def ignore(event: Event) -> None:
@@ -47,33 +47,33 @@ class OpenedRoot:
         self._root = None if root is None else str(root)
         self._cwd = cwd or Path.cwd()
         self._clock = clock or SystemClock()
-        self._keeping: Keeping | None = None  # inside `with`
-        self._looked: tuple[float, Path | None] | None = None  # when `_exposed` looked, and what it found
+        self._keeping: AgentKeeper | None = None  # inside `with`
+        self._looked: tuple[float, Path | None] | None = None  # when `_exposing_folder` looked, and what it found
         self._receivers: dict[str, Receiver] = {}  # by the id of the last message that was made
 
     @cached_property
     def home(self) -> paths.RootPaths:
         """Return the root; it is searched for at the first use. Requests from inside a turn need no root. Raises
         UsageError."""
-        return discovery.find(self._root, cwd=self._cwd, environ=self.environ)
+        return discovery.find_root(self._root, cwd=self._cwd, environ=self.environ)
 
     @cached_property
-    def turn(self) -> TurnAround | None:
+    def turn(self) -> CallerTurn | None:
         """Return the agent's turn in which this process runs; None if a person started the process."""
-        return turn_around(self.environ)
+        return caller_turn(self.environ)
 
     @cached_property
     def context(self) -> RootContext:
         """Return the root with its checked configuration. Raises ConfigError, DiskError."""
-        return RootContext.of(
-            self.home, environ=self.environ, clock=self._clock, carry_out=carry_out, exposed=self._exposed()
+        return RootContext.load(
+            self.home, environ=self.environ, clock=self._clock, carry_out=carry_out, exposed=self._exposing_folder()
         )
 
     def _context_now(self) -> RootContext:
         """Return the context for one decision. Before that, check again whether agents may write in the root."""
-        return self.context.rechecked() if "context" in self.__dict__ else self.context
+        return self.context.recheck_exposure() if "context" in self.__dict__ else self.context
 
-    def _exposed(self) -> Path | None:
+    def _exposing_folder(self) -> Path | None:
         """Return the folder around this root in which agents may write; None if there is none. The answer may be a
         second old."""
         now = self._clock.monotonic()
@@ -96,7 +96,7 @@ class OpenedRoot:
         if self.is_agent:
             raise UsageError(f"only a person {what}; this is a process of {self.me}", "use a shell of your own")
 
-    def _existing(self, agent: str) -> AgentPaths:
+    def _existing_paths(self, agent: str) -> AgentPaths:
         if agent not in self.home.agents():
             self.context.config.resolve(agent)
         return self.context.agent_paths(agent)
@@ -104,7 +104,7 @@ class OpenedRoot:
     def _names(self, agents: Sequence[str]) -> list[str]:
         from beam.api import find
 
-        return [self._existing(name).agent for name in agents] or find.agent_names(self.context)
+        return [self._existing_paths(name).agent for name in agents] or find.agent_names(self.context)
 
     def _find(self, message_id: str) -> tuple[AgentPaths, str]:
         from beam.api.find import find_message

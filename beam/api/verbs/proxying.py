@@ -83,7 +83,7 @@ class ProxyVerbs(SendVerbs):
         self.check_person("checks an agent")
         from beam.api import proxy
 
-        return proxy.check(self.send, agent, text, upstream=upstream)
+        return proxy.compare_runs(self.send, agent, text, upstream=upstream)
 
     def keep_secret(self, name: str, key: str) -> None:
         """Keep an API key under this name in the system's keyring. Raises UsageError for a text that can't be a key,
@@ -91,7 +91,7 @@ class ProxyVerbs(SendVerbs):
         self.check_person("keeps a key")
         from beam.secrets import keyring
 
-        keyring.keep(name, key)
+        keyring.store(name, key)
 
     def remove_secret(self, name: str) -> None:
         """Remove an API key from the system's keyring. Raises NotFoundError, UnsupportedError."""

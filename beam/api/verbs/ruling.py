@@ -21,7 +21,7 @@ class RuleVerbs(OpenedRoot):
         """Return the agent's rules in their order of precedence, each with its author."""
         from beam.api import rules
 
-        return rules.listed(self.context, agent)
+        return rules.list_rules(self.context, agent)
 
     def try_rules(
         self,
@@ -38,7 +38,7 @@ class RuleVerbs(OpenedRoot):
         """
         from beam.api import rules
 
-        return rules.tried(self.context, agent, call, access=access, via=via, more=more)
+        return rules.try_rules(self.context, agent, call, access=access, via=via, more=more)
 
     def add_rule(self, agent: str, behavior: Behavior, rule: str) -> Path:
         """Add a rule to the agent's own settings, and return the path of its agent.json. Raises UsageError for an

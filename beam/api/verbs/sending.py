@@ -15,7 +15,7 @@ from beam.api.both import coroutine_verb, waiting_verb
 from beam.api.verbs.composing import ComposeVerbs
 from beam.api.verbs.opened import ignore
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UsageError
-from beam.base.steps import Steps, sleeping
+from beam.base.steps import Steps, run_async
 from beam.model.message import Message, Options
 from beam.root.paths import AgentPaths
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from beam.api.deciding import OnAsk
-    from beam.api.progress import Progress, Watched
+    from beam.api.progress import Progress, QueueProgress
     from beam.api.stream import Stream
     from beam.conversations.recording import Recorder, ReplayMode
     from beam.model.events import Event
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class SendVerbs(ComposeVerbs):
     """Send messages to agents."""
 
-    _recorder: Recorder | None = None  # of `use_recording`
+    _recorder: Recorder | None = None  # set by `use_recording`
     _unstarted: Mapping[str, str] = MappingProxyType({})  # by message id: why no process could be started for it
 
     @coroutine_verb
@@ -99,15 +99,15 @@ class SendVerbs(ComposeVerbs):
         async def work(seen: Callable[[Event], None]) -> Outcome:
             return await self.deliver.aio(message, seen, on_ask=on_ask)
 
-        return Stream(work, lambda: self._end(message.id))
+        return Stream(work, lambda: self._end_turn(message.id))
 
-    async def _end(self, message_id: str) -> None:
+    async def _end_turn(self, message_id: str) -> None:
         """End the turn of a message, or withdraw it."""
         from beam.broker.requests import request
 
         with contextlib.suppress(NotFoundError, UnfinishedError):  # it has just ended on its own
             paths, whole = self._find(message_id)
-            await sleeping(request(self.context, paths, "interrupt", whole, by=self.me))
+            await run_async(request(self.context, paths, "interrupt", whole, by=self.me))
 
     @coroutine_verb
     async def deliver(
@@ -128,9 +128,9 @@ class SendVerbs(ComposeVerbs):
         if on_ask is None:
             outcome = await self._deliver(message, seen or ignore)
         else:
-            from beam.api.deciding import Deciding
+            from beam.api.deciding import AskDecider
 
-            deciding = Deciding(self.context, on_ask, seen or ignore, by=self.me)
+            deciding = AskDecider(self.context, on_ask, seen or ignore, by=self.me)
             try:
                 outcome = await self._deliver(message, deciding.event)
             finally:
@@ -145,7 +145,7 @@ class SendVerbs(ComposeVerbs):
         read = self.__dict__.pop("_read", None)
         if read is not None and read.message_id != message.id:
             read = None
-        paths = self._paths(message) if read is None else read.paths
+        paths = self._receiver_paths(message) if read is None else read.paths
         if self.context.recordings is not None:
             from beam.conversations.alone import deliver_here
 
@@ -185,23 +185,23 @@ class SendVerbs(ComposeVerbs):
         """
         from beam.broker import launch
         from beam.broker import registry as brokers
-        from beam.broker.kept import until_let_go
+        from beam.broker.kept import wait_until_released
         from beam.broker.put import put
 
         if self.turn is not None:
             return (yield from self.turn.put(message, self._clock))
-        paths = self._paths(message)
+        paths = self._receiver_paths(message)
         put(self.context, paths, message)
         why = ""
         try:
             if not self._is_mailbox(message.to):
                 if paths.lane is None:
                     yield from brokers.yield_to_broker(self.context, paths)
-                    yield from until_let_go(self.context, paths, message)
+                    yield from wait_until_released(self.context, paths, message)
                     if self._keeping is not None:
                         self._keeping.hold_now(paths)
-                launch.ensure(self.context, paths)
-        except (BeamError, OSError) as error:  # the message is queued all the same; as an error, it would be sent again
+                launch.ensure_worker(self.context, paths)
+        except (BeamError, OSError) as error:  # the message is queued; after an error, the caller would send it again
             why = str(error)
         if why or message.id in self._unstarted:
             self._unstarted = {**self._unstarted, message.id: why}
@@ -226,7 +226,7 @@ class SendVerbs(ComposeVerbs):
                 f"descriptor {descriptor} is not open", "like this: --key-fd 3 3< <(a command that prints the key)"
             ) from None
         os.set_inheritable(descriptor, False)
-        lent.lend(message.id, descriptor)
+        lent.lend_descriptor(message.id, descriptor)
 
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
         """Return a function that returns the progress of the running turn in the queue in which this message waits.
@@ -236,17 +236,17 @@ class SendVerbs(ComposeVerbs):
         """
         if self.turn is not None:
             return None
-        watched: Watched | None = None
+        watched: QueueProgress | None = None
 
         def where() -> AgentPaths:
-            return self._paths(message) if isinstance(message, Message) else self._find(message)[0]
+            return self._receiver_paths(message) if isinstance(message, Message) else self._find(message)[0]
 
         def look() -> Progress | None:
             nonlocal watched
             if watched is None:
-                from beam.api.progress import Watched  # most turns are over before anybody looks
+                from beam.api.progress import QueueProgress  # most turns are over before anybody looks
 
-                watched = Watched(where, self._clock)
+                watched = QueueProgress(where, self._clock)
             return watched.look()
 
         return look

@@ -71,4 +71,4 @@ class BrokerVerbs(OpenedRoot):
         """Return a systemd user unit for this root's broker."""
         from beam.api import broker
 
-        return broker.unit(self.context)
+        return broker.systemd_unit(self.context)

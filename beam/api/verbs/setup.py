@@ -23,12 +23,12 @@ class SetupVerbs(OpenedRoot):
         """Return all roots of this user, each with the project folder that it belongs to."""
         from beam.api import root
 
-        return root.lines(self.environ)
+        return root.root_lines(self.environ)
 
     def root_notes(self) -> list[str]:
         """Return warnings about the location of this root, one sentence each; usually none."""
-        old, project = self.home.project / discovery.OLD_NAME, self.home.root / discovery.PROJECT_JSON
-        if os.path.lexists(project) and not os.path.lexists(old) and self._exposed() is None:
+        old, project = self.home.project / discovery.OLD_ROOT_NAME, self.home.root / discovery.PROJECT_JSON
+        if os.path.lexists(project) and not os.path.lexists(old) and self._exposing_folder() is None:
             return []
         from beam.api import root
 

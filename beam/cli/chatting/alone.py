@@ -15,8 +15,8 @@ from beam.cli import prompt
 from beam.cli.chatting import completing
 from beam.cli.chatting.composer import Composer
 from beam.cli.chatting.transcript import Style, cost_of, money
-from beam.cli.chatting.turns import Turns, Unread, typed
-from beam.cli.chatting.words import ALONE, Command, Slash, Text, Wrong, help_lines, meant
+from beam.cli.chatting.turns import Turns, UnreadText, typed_lines
+from beam.cli.chatting.words import ALONE_COMMANDS, AgentCommand, Command, InvalidLine, Text, help_lines, parse_line
 from beam.cli.render.text import collapse_to_line, escape_controls, one_line
 from beam.cli.streams import is_colourful
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from beam.cli.context import Context
 
 
-class Waiting(Struct, frozen=True):
+class WaitingText(Struct, frozen=True):
     """A text that waits to be sent. With `is_slash`, the text is a slash command of the agent's CLI."""
 
     text: str
@@ -46,15 +46,15 @@ class AloneChat:
         self._given_access = options.access
         self._attach: list[Path] = []
         self._style = Style(is_colourful=is_colourful(sys.stdout))
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingText] = []
         self._has_work = asyncio.Event()
         self._cli_commands: list[str] = []  # slash commands of the agent's CLI
         self._is_leaving = False
         self._wants_to_leave = False
         self._turns_taken, self._tokens, self._cost = 0, 0, 0.0
         self._composer = Composer(
-            live=self._live,
-            words=self._words,
+            live=self._live_rows,
+            words=self._completions,
             history=self._beam.recalled(agent),
             submit=self._submit,
             answer=lambda line: self._turns.answer(line),
@@ -67,7 +67,7 @@ class AloneChat:
         """Run the chat until the person leaves. After a signal, raises SignalledError once the running turn is over."""
         signalled: SignalledError | None = None
         async with self._beam:
-            work = asyncio.ensure_future(self._work())
+            work = asyncio.ensure_future(self._run_queued_turns())
             work.add_done_callback(lambda _: self._composer.close())
             with self._beam.ending_signals(self._composer.close) as came:
                 await self._composer.run(
@@ -93,17 +93,17 @@ class AloneChat:
         self._wants_to_leave = False
         if not line.strip():
             return
-        match meant(line, ALONE, passes_on=True):
+        match parse_line(line, ALONE_COMMANDS, passes_on=True):
             case Text(text):
-                self._said(text)
-            case Slash(text):
-                self._queue(Waiting(text, is_slash=True))
-            case Wrong(why):
+                self._handle_text(text)
+            case AgentCommand(text):
+                self._queue(WaitingText(text, is_slash=True))
+            case InvalidLine(why):
                 self._note(why)
             case Command() as command:
-                self._command(command)
+                self._run_command(command)
 
-    def _said(self, text: str) -> None:
+    def _handle_text(self, text: str) -> None:
         turns = self._turns
         if (
             turns.message is not None
@@ -111,29 +111,29 @@ class AloneChat:
             and turns.takes_steering
             and not turns.is_interrupted(turns.message.id)
         ):
-            turns.steer(self._agent, text, self._unread)
+            turns.steer(self._agent, text, self._handle_unread)
         else:
-            self._queue(Waiting(text))
+            self._queue(WaitingText(text))
 
-    def _unread(self, unread: Unread) -> None:
+    def _handle_unread(self, unread: UnreadText) -> None:
         """Handle a text that the running turn did not read: queue the text as a message of its own. If the person
         interrupted the turn, put the text back into the input instead."""
         if unread.is_interrupted:
             self._composer.put_back(unread.text)
         else:
-            self._queue(Waiting(unread.text))
+            self._queue(WaitingText(unread.text))
 
-    def _queue(self, waiting: Waiting) -> None:
+    def _queue(self, waiting: WaitingText) -> None:
         self._waiting.append(waiting)
         self._has_work.set()
         self._composer.refresh()
 
-    def _command(self, command: Command) -> None:
+    def _run_command(self, command: Command) -> None:
         argument = command.argument
         match command.name:
             case "help":
                 own = [each for each in self._cli_commands if each]
-                self._composer.say(self._style.dim(f"  {line}") for line in help_lines(ALONE, own))
+                self._composer.say(self._style.dim(f"  {line}") for line in help_lines(ALONE_COMMANDS, own))
             case "quit":
                 self._wants_to_leave = True
                 self._leave()
@@ -144,12 +144,12 @@ class AloneChat:
                 self._options = replace(self._options, model=argument or None)
                 self._note(f"model from the next message on: {argument or 'its own'}")
             case "access":
-                self._access(argument)
+                self._set_access(argument)
             case "attach":
                 self._attach.append(self._call.path(argument))
                 self._note(f"goes with the next message: {', '.join(map(str, self._attach))}")
             case "queue":
-                self._queue(Waiting(argument))
+                self._queue(WaitingText(argument))
             case "steer":
                 self._steer(argument)
             case "drop":
@@ -157,9 +157,9 @@ class AloneChat:
             case "usage":
                 self._note(self._summary())
 
-    def _access(self, word: str) -> None:
+    def _set_access(self, word: str) -> None:
         try:
-            access = prompt.access(word) if word else self._given_access
+            access = prompt.parse_access(word) if word else self._given_access
         except BeamError as error:
             self._note(str(error))
             return
@@ -172,7 +172,7 @@ class AloneChat:
             self._composer.put_back(text)
             return
 
-        def otherwise(unread: Unread) -> None:
+        def otherwise(unread: UnreadText) -> None:
             self._note(unread.why or "the turn was over before it read that")
             self._composer.put_back(unread.text)
 
@@ -201,19 +201,19 @@ class AloneChat:
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
-    async def _work(self) -> None:
+    async def _run_queued_turns(self) -> None:
         while True:
             while not self._waiting and not self._is_leaving:
                 self._has_work.clear()
                 await self._has_work.wait()
             if self._is_leaving:
                 return
-            await self._turn(self._waiting.pop(0))
+            await self._run_turn(self._waiting.pop(0))
 
-    async def _turn(self, waiting: Waiting) -> None:
+    async def _run_turn(self, waiting: WaitingText) -> None:
         options = replace(self._options, slash=True if waiting.is_slash else UNSET)
         attach, self._attach = self._attach, []
-        self._composer.say(["", *typed(waiting.text, self._style)])
+        self._composer.say(["", *typed_lines(waiting.text, self._style)])
         try:
             message = self._beam.message(self._agent, waiting.text, attach=attach, options=options)
             for note in self._beam.notes(message):
@@ -225,11 +225,11 @@ class AloneChat:
             self._composer.say([self._style.red(f"  ✗ {collapse_to_line(str(error))}")])
             return
         self._options = replace(self._options, new=False)
-        self._count(outcome)
+        self._add_usage(outcome)
         if not self._cli_commands and outcome.via == "dialogue" and not outcome.exit_code:
-            self._turns.later(self._learn_commands())
+            self._turns.start_task(self._learn_commands())
 
-    def _count(self, outcome: Outcome) -> None:
+    def _add_usage(self, outcome: Outcome) -> None:
         self._turns_taken += outcome.turn is not None
         usage = outcome.usage
         self._tokens += sum(each or 0 for each in (usage.input_tokens, usage.cached_tokens, usage.output_tokens))
@@ -242,7 +242,7 @@ class AloneChat:
             told = (await self._beam.ask_live.aio(self._agent)).get("commands")
         except BeamError:
             told = None
-        names = [_name(each) for each in told] if isinstance(told, list) else []
+        names = [_command_name(each) for each in told] if isinstance(told, list) else []
         found = sorted({f"/{name}" for name in names if name.isprintable() and name and " " not in name})
         self._cli_commands = found[:100] or [""]
 
@@ -251,8 +251,8 @@ class AloneChat:
     def _note(self, text: str) -> None:
         self._composer.say([self._style.dim(f"  {collapse_to_line(text)}")])
 
-    def _live(self, columns: int) -> list[str]:
-        rows = self._turns.live(columns)
+    def _live_rows(self, columns: int) -> list[str]:
+        rows = self._turns.live_rows(columns)
         waits = [f"  {one_line(f'waits: {each.text}', columns - 3)}" for each in self._waiting[:3]]
         if len(self._waiting) > 3:
             waits.append(f"  and {len(self._waiting) - 3} more")
@@ -271,12 +271,12 @@ class AloneChat:
         ]
         return " · ".join(filter(None, words))
 
-    def _words(self, before: str) -> Iterator[tuple[str, int, str]]:
-        known = {each.partition(" ")[0] for each in ALONE}
+    def _completions(self, before: str) -> Iterator[tuple[str, int, str]]:
+        known = {each.partition(" ")[0] for each in ALONE_COMMANDS}
         own = [each for each in self._cli_commands if each and each not in known]
-        return completing.words(before, ALONE, folder=self._call.cwd, own=own)
+        return completing.completions(before, ALONE_COMMANDS, folder=self._call.cwd, own=own)
 
 
-def _name(told: object) -> str:
+def _command_name(told: object) -> str:
     name = told.get("name") if isinstance(told, dict) else told
     return str(name or "").removeprefix("/")

@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-_MOST = 200  # names of one folder that are shown; 50 times as many are looked at
+_MOST_PATHS = 200  # paths that are offered; at most 50 times as many names are read
 
 
-def words(
+def completions(
     before: str, table: dict[str, str], *, folder: Path, names: Sequence[str] = (), own: Sequence[str] = ()
 ) -> Iterator[tuple[str, int, str]]:
     """Yield (word, start, description) for each possible completion of the text before the cursor. `start` is relative
@@ -36,12 +36,12 @@ def words(
         return
     if word.startswith("@"):
         yield from ((f"@{name}", -len(word), "agent") for name in names if f"@{name}".startswith(word))
-        yield from ((path, -len(word), kind) for path, kind in files(word[1:], folder))
+        yield from ((path, -len(word), kind) for path, kind in path_completions(word[1:], folder))
     elif command == "/attach" or "/" in word:
-        yield from ((path, -len(word), kind) for path, kind in files(word, folder))
+        yield from ((path, -len(word), kind) for path, kind in path_completions(word, folder))
 
 
-def files(given: str, folder: Path) -> Iterator[tuple[str, str]]:
+def path_completions(given: str, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield (path, kind) for each file or folder whose path begins with `given`, relative to `folder`. `kind` is `file`
     or `folder`. Hidden files are included only if their dot was typed."""
     head, _, start = given.rpartition("/")
@@ -52,7 +52,7 @@ def files(given: str, folder: Path) -> Iterator[tuple[str, str]]:
             entries: list[tuple[str, bool]] = []
             for entry in found:
                 looked += 1
-                if looked > 50 * _MOST or len(entries) >= _MOST:
+                if looked > 50 * _MOST_PATHS or len(entries) >= _MOST_PATHS:
                     break
                 if entry.name.startswith(start) and (start.startswith(".") or not entry.name.startswith(".")):
                     entries.append((entry.name, entry.is_dir()))

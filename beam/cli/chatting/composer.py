@@ -29,9 +29,9 @@ from beam.cli.render.text import ascii_only, is_ascii, write
 _REFRESH_S = 0.5
 _GREETING_S = 0.02
 _MENU_ROWS = 6
-_QUESTION_S = 0.5  # what is typed so soon after a question appeared is no answer to it
+_QUESTION_S = 0.5  # text that is typed sooner after a question appeared is not an answer to it
 
-Words = Callable[[str], Iterable[tuple[str, int, str]]]  # text before the cursor -> (word, start, what it is)
+Completions = Callable[[str], Iterable[tuple[str, int, str]]]  # text before the cursor -> (word, start, what it is)
 
 
 class Composer:
@@ -48,7 +48,7 @@ class Composer:
         self,
         *,
         live: Callable[[int], list[str]],
-        words: Words,
+        words: Completions,
         history: Sequence[str],
         submit: Callable[[str], None],
         answer: Callable[[str], None],
@@ -60,7 +60,7 @@ class Composer:
         self._answer = answer
         self._interrupt = interrupt
         self._leave = leave
-        self._words = _Words(words)
+        self._words = _Completer(words)
         self._question = ""
         self._asked_at = 0.0
         self._draft = Document()
@@ -68,9 +68,9 @@ class Composer:
         self._is_over = False
         self._ascii = is_ascii(sys.stdout)
         self._session: PromptSession[str] = PromptSession(
-            self._message,
+            self._prompt_text,
             multiline=True,
-            key_bindings=self._keys(),
+            key_bindings=self._key_bindings(),
             completer=self._words,
             complete_while_typing=Condition(lambda: _may_complete(self._buffer.document)),
             reserve_space_for_menu=_MENU_ROWS,
@@ -78,7 +78,7 @@ class Composer:
             prompt_continuation="  ",
             erase_when_done=True,
             input=create_input(sys.stdin),
-            output=_output(),
+            output=_terminal_output(),
         )
 
     @property
@@ -93,7 +93,7 @@ class Composer:
     async def run(self, greeting: str) -> None:
         """Show the input line, print the greeting above it, and handle keys until `close` is called or the terminal is
         gone."""
-        # What is typed before the terminal's own line editing is off would have another key for Enter.
+        # The greeting must not invite typing before the terminal's own line editing is off: Enter is another key then.
         asyncio.get_running_loop().call_later(_GREETING_S, self._greet, greeting)
         ticks = asyncio.ensure_future(self._tick())
         try:
@@ -115,7 +115,7 @@ class Composer:
         """Show the live rows anew when their text has changed; check this every half second."""
         while True:
             await asyncio.sleep(_REFRESH_S)
-            if self._rows() != self._drawn:
+            if self._live_rows() != self._drawn:
                 self.refresh()
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class Composer:
         if not app.is_running or app.is_done:
             _print(said)
             return
-        # Not by `run_in_terminal`: it gives the keys back to the terminal meanwhile, and a ^C there is a signal.
+        # `run_in_terminal` would give the keys back to the terminal meanwhile, and a ^C would then be a signal.
         app.renderer.erase()
         _print(said)
         app.renderer.reset()
@@ -167,11 +167,11 @@ class Composer:
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
-    def _rows(self) -> list[str]:
+    def _live_rows(self) -> list[str]:
         return self._live(self._session.output.get_size().columns)
 
-    def _message(self) -> StyleAndTextTuples:
-        self._drawn = self._rows()
+    def _prompt_text(self) -> StyleAndTextTuples:
+        self._drawn = self._live_rows()
         fit = ascii_only if self._ascii else str
         last = len(self._drawn) - 1
         shown: StyleAndTextTuples = [
@@ -181,12 +181,12 @@ class Composer:
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
-    def _keys(self) -> KeyBindings:
+    def _key_bindings(self) -> KeyBindings:
         keys = KeyBindings()
 
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
-            self._entered(event.current_buffer)
+            self._handle_entered_text(event.current_buffer)
 
         @keys.add("escape", "enter")
         @keys.add("c-j")
@@ -221,9 +221,9 @@ class Composer:
 
         return keys
 
-    def _entered(self, buffer: Buffer) -> None:
+    def _handle_entered_text(self, buffer: Buffer) -> None:
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
-            buffer.complete_state = None  # the word that was chosen is in the text already
+            buffer.complete_state = None  # the chosen word is in the text already
             return
         if buffer.document.current_line.endswith("\\") and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor()
@@ -239,10 +239,10 @@ class Composer:
         self._submit(text)
 
 
-class _Words(Completer):
+class _Completer(Completer):
     """A completer for prompt_toolkit that offers the completions which `words` yields."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Completions) -> None:
         self._words = words
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -250,13 +250,13 @@ class _Words(Completer):
             yield Completion(word, start_position=start, display_meta=what)
 
 
-def _output() -> Vt100_Output:
+def _terminal_output() -> Vt100_Output:
     """Return the terminal as an output for prompt_toolkit. Requests for the cursor's position are switched off, because
     some terminals do not answer them."""
-    return Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False)
+    return Vt100_Output(sys.stdout, _terminal_size, term=os.environ.get("TERM"), enable_cpr=False)
 
 
-def _size() -> Size:
+def _terminal_size() -> Size:
     try:
         found = os.get_terminal_size(1)
     except OSError:

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from beam import BeamError, Options, SignalledError, Status
 from beam.cli.chatting import completing
 from beam.cli.chatting.transcript import Style, money
-from beam.cli.chatting.turns import Turns, Unread, typed
-from beam.cli.chatting.words import SEVERAL, Command, Slash, Text, Wrong, help_lines, meant
+from beam.cli.chatting.turns import Turns, UnreadText, typed_lines
+from beam.cli.chatting.words import TOGETHER_COMMANDS, AgentCommand, Command, InvalidLine, Text, help_lines, parse_line
 from beam.cli.render.text import collapse_to_line, one_line, write
 from beam.cli.streams import is_colourful
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _HUMAN = "human"
 
 
-class StepIn(Struct, frozen=True):
+class Interjection(Struct, frozen=True):
     """A text that a person wants to say in the conversation. `name` is the speaker's name: `human`, or the agent in
     whose name the person speaks."""
 
@@ -52,22 +52,22 @@ class TogetherChat:
         self._name = name
         self._options = options
         self._style = Style(is_colourful=is_colourful(sys.stdout))
-        self._waiting: list[StepIn] = []
+        self._waiting: list[Interjection] = []
         self._is_paused = False
         self._may_go = asyncio.Event()
         self._code = 0
-        self._composer = self._made() if is_watched else None
+        self._composer = self._make_composer() if is_watched else None
         self._turns = Turns(
-            self._beam, self._style, self._say, self._composer.ask if self._composer else None, seen=self._seen
+            self._beam, self._style, self._say, self._composer.ask if self._composer else None, seen=self._on_event
         )
         self._speaker = ""
 
-    def _made(self) -> Composer:
+    def _make_composer(self) -> Composer:
         from beam.cli.chatting.composer import Composer
 
         return Composer(
-            live=self._live,
-            words=self._words,
+            live=self._live_rows,
+            words=self._completions,
             history=(),
             submit=self._submit,
             answer=lambda line: self._turns.answer(line),
@@ -83,8 +83,8 @@ class TogetherChat:
         if self._composer is None:
             self._print([self._style.dim(who)])
         async with self._beam:
-            work = asyncio.ensure_future(self._work())
-            with self._beam.ending_signals(self._ended_by_signal) as came:
+            work = asyncio.ensure_future(self._run_conversation())
+            with self._beam.ending_signals(self._on_signal) as came:
                 if self._composer is not None:
                     work.add_done_callback(lambda _: self._end())
                     await self._composer.run(self._style.dim(f"{who}; /help lists the commands, ^D ends it"))
@@ -104,7 +104,7 @@ class TogetherChat:
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
-    async def _work(self) -> None:
+    async def _run_conversation(self) -> None:
         began = time.monotonic()
         while not self._chat.why:
             self._step_in()
@@ -115,9 +115,9 @@ class TogetherChat:
             turn = self._chat.next()
             if turn is None:
                 return
-            await self._turn(turn, began)
+            await self._run_turn(turn, began)
 
-    async def _turn(self, turn: NextTurn, began: float) -> None:
+    async def _run_turn(self, turn: NextTurn, began: float) -> None:
         self._speaker = turn.agent
         options = replace(self._options[turn.agent], new=turn.is_first)
         mark = "asks who speaks next" if turn.is_choice else f"{self._chat.hops + 1} of {self._chat.until.turns}"
@@ -140,7 +140,7 @@ class TogetherChat:
         if self._is_paused and not self._chat.why:
             self._note("paused: say something, or /go; ^D ends it")
 
-    def _seen(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         self._chat.event(event)
         message = self._turns.message
         if self._chat.must_stop and message is not None and not self._turns.is_interrupted(message.id):
@@ -150,51 +150,51 @@ class TogetherChat:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             as_ = "" if each.name == _HUMAN else f" (as {each.name})"
-            self._say(["", *typed(each.text, self._style, f"you{as_}: ")])
+            self._say(["", *typed_lines(each.text, self._style, f"you{as_}: ")])
             self._chat.step_in(each.text, each.name)
 
     # -- a person ------------------------------------------------------------------------------------------------------
 
     def _submit(self, line: str) -> None:
         if not line.strip():
-            self._go()
+            self._continue()
             return
-        match meant(line, SEVERAL, passes_on=False):
-            case Text(text) | Slash(text):
-                self._queue_text(StepIn(text))
-            case Wrong(why):
+        match parse_line(line, TOGETHER_COMMANDS, passes_on=False):
+            case Text(text) | AgentCommand(text):
+                self._queue_text(Interjection(text))
+            case InvalidLine(why):
                 self._note(why)
             case Command() as command:
-                self._command(command)
+                self._run_command(command)
 
-    def _queue_text(self, said: StepIn) -> None:
+    def _queue_text(self, said: Interjection) -> None:
         self._waiting.append(said)
-        self._go()
+        self._continue()
 
-    def _go(self) -> None:
+    def _continue(self) -> None:
         self._is_paused = False
         self._may_go.set()
 
-    def _command(self, command: Command) -> None:
+    def _run_command(self, command: Command) -> None:
         name, _, text = command.argument.partition(" ")
         match command.name:
             case "help":
-                self._say(self._style.dim(f"  {line}") for line in help_lines(SEVERAL))
+                self._say(self._style.dim(f"  {line}") for line in help_lines(TOGETHER_COMMANDS))
             case "quit":
                 self._leave()
-            case "as" if self._knows(name):
+            case "as" if self._check_participant(name):
                 if text.strip():
-                    self._queue_text(StepIn(text.strip(), name))
+                    self._queue_text(Interjection(text.strip(), name))
                 else:
                     self._note(f"/as {name} needs a text after it")
-            case "next" if self._knows(name):
+            case "next" if self._check_participant(name):
                 self._chat.give_floor(name)
                 self._note(f"{name} speaks next")
             case "pause":
                 self._is_paused = True
                 self._note("it stops after the running turn; /go goes on")
             case "go":
-                self._go()
+                self._continue()
             case "drop":
                 waiting, self._waiting = self._waiting, []
                 if waiting and self._composer is not None:
@@ -204,7 +204,7 @@ class TogetherChat:
             case "steer":
                 self._steer(command.argument)
 
-    def _knows(self, name: str) -> bool:
+    def _check_participant(self, name: str) -> bool:
         if name not in self._chat.agents:
             self._note(f"{name} does not take part; {', '.join(self._chat.agents)} do")
         return name in self._chat.agents
@@ -214,11 +214,11 @@ class TogetherChat:
             self._note("no turn runs that could take a text; without /steer everybody hears it")
             return
 
-        def otherwise(unread: Unread) -> None:
+        def otherwise(unread: UnreadText) -> None:
             self._note(f"{unread.why or 'the turn was over before it read that'}; everybody hears it instead")
-            self._waiting.append(StepIn(unread.text))
+            self._waiting.append(Interjection(unread.text))
             if not unread.is_interrupted:
-                self._go()
+                self._continue()
 
         self._turns.steer(f"{self._speaker}@{self._name}", text, otherwise)
 
@@ -240,7 +240,7 @@ class TogetherChat:
         self._may_go.set()
         self._turns.interrupt()
 
-    def _ended_by_signal(self) -> None:
+    def _on_signal(self) -> None:
         self._chat.stop("a signal ended it")
         self._end()
 
@@ -267,9 +267,9 @@ class TogetherChat:
     def _note(self, text: str) -> None:
         self._say([self._style.dim(f"  {collapse_to_line(text)}")])
 
-    def _live(self, columns: int) -> list[str]:
+    def _live_rows(self, columns: int) -> list[str]:
         waits = [f"  {one_line(f'waits: {each.text}', columns - 3)}" for each in self._waiting[:3]]
-        rows = self._turns.live(columns)
+        rows = self._turns.live_rows(columns)
         state = "paused; /go goes on · " if self._is_paused and not rows else ""
         return [*rows, *waits, one_line(f"{state}{self._figures()}", columns - 1)]
 
@@ -290,5 +290,5 @@ class TogetherChat:
     def _figures_in_brackets(self) -> str:
         return f" ({self._figures()})"
 
-    def _words(self, before: str) -> Iterator[tuple[str, int, str]]:
-        return completing.words(before, SEVERAL, folder=self._call.cwd, names=self._chat.agents)
+    def _completions(self, before: str) -> Iterator[tuple[str, int, str]]:
+        return completing.completions(before, TOGETHER_COMMANDS, folder=self._call.cwd, names=self._chat.agents)

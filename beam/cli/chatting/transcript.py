@@ -18,11 +18,11 @@ from beam.cli.render.text import collapse_to_line, display_width, escape_control
 if TYPE_CHECKING:
     from beam import Outcome
 
-_ROWS = 6  # that are shown of the answer's unfinished line
-_MOST_SHOWN = 8_000  # characters of that line that are looked at: more than the rows of any terminal hold
+_UNFINISHED_ROWS = 6  # rows that show the end of the answer's unfinished line
+_MOST_CHARACTERS = 8_000  # how much of the end of that line is read: more than these rows show on any terminal
 _TOOL_WIDTH = 160
 _QUIET_STATES = ("idle", "running", "requesting", "access", "hook", "mode", "compacted")
-_INTERNAL = frozenset({"synthetic"})  # notices: what a CLI says to its model in a person's place
+_INTERNAL_NOTICES = frozenset({"synthetic"})  # codes of notices: texts that a CLI sends to its model in a person's name
 
 
 class Style:
@@ -42,14 +42,14 @@ class Style:
 
 
 class Transcript:
-    """The text of one chat. `event` and `outcome` return the lines to print. `live` returns the rows to show below
+    """The text of one chat. `event` and `outcome` return the lines to print. `live_rows` returns the rows to show below
     these lines while a turn runs."""
 
     def __init__(self, style: Style) -> None:
         self._style = style
-        self._line: list[str] = []  # the line of the answer that is being written, in pieces: it may be very long
-        self._pieces: list[str] = []  # all that came of the text that is being written
-        self._last = ""  # the last whole text
+        self._line: list[str] = []  # the pieces of the answer's unfinished line, which may be very long
+        self._pieces: list[str] = []  # all pieces so far of the text that is being written
+        self._last = ""  # the last complete text
         self._open: dict[str, tuple[events.ToolCalled, float]] = {}
         self._status = ""
         self._tokens: int | None = None
@@ -72,22 +72,22 @@ class Transcript:
             case events.TextDelta(parent=None):
                 self._status = ""
                 self._pieces.append(event.text)
-                return self._written(event.text)
+                return self._add_partial_text(event.text)
             case events.Text(parent=None):
-                return self._whole(event.text)
+                return self._add_whole_text(event.text)
             case events.ToolCalled():
                 self._open[event.call_id] = (event, now)
                 return self._end_line()
             case events.ToolReturned():
-                return self._returned(event, now)
+                return self._tool_result_lines(event, now)
             case events.FileChanged():
-                return self._aside(f"✎ {event.kind} {event.path}")
+                return self._dim_lines(f"✎ {event.kind} {event.path}")
             case events.ImageSeen():
                 return [*self._end_line(), self._style.dim(f"  {collapse_to_line(image_text(event))}")]
             case events.PlanUpdated():
                 done = sum(step.status == "completed" for step in event.steps)
                 doing = next((step.text for step in event.steps if step.status == "in_progress"), "")
-                return self._aside(f"☐ plan {done}/{len(event.steps)} {doing}")
+                return self._dim_lines(f"☐ plan {done}/{len(event.steps)} {doing}")
             case events.UsageSeen():
                 usage = event.usage
                 known = (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
@@ -95,25 +95,27 @@ class Transcript:
                 self._cost = event.cost_usd
             case events.StatusChanged(state="retrying"):
                 delay = f" in {event.delay_s:.1f} s" if event.delay_s is not None else ""
-                return self._aside(f"… retrying {event.attempt} of {event.of}{delay} ({event.class_ or event.detail})")
+                return self._dim_lines(
+                    f"… retrying {event.attempt} of {event.of}{delay} ({event.class_ or event.detail})"
+                )
             case events.StatusChanged():
                 self._status = "" if event.state in _QUIET_STATES else event.state
                 if event.state == "mode":
-                    return self._aside(f"mode {event.detail}")
+                    return self._dim_lines(f"mode {event.detail}")
             case events.Thinking():
                 self._status = "thinking"
             case events.SessionLost():
-                return self._aside("! its session no longer exists; starting a new one")
+                return self._dim_lines("! its session no longer exists; starting a new one")
             case events.PermissionDecided():
                 word = "allowed" if event.decision == "allow" else "denied"
-                return self._aside(f"{word} by {event.by}{f': {event.why}' if event.why else ''}")
+                return self._dim_lines(f"{word} by {event.by}{f': {event.why}' if event.why else ''}")
             case events.PermissionCancelled():
-                return self._aside(f"request withdrawn{f': {event.why}' if event.why else ''}")
-            case events.Notice() if event.code not in _INTERNAL:
-                return self._aside(f"! {event.text}")
+                return self._dim_lines(f"request withdrawn{f': {event.why}' if event.why else ''}")
+            case events.Notice() if event.code not in _INTERNAL_NOTICES:
+                return self._dim_lines(f"! {event.text}")
         return []
 
-    def _written(self, text: str) -> list[str]:
+    def _add_partial_text(self, text: str) -> list[str]:
         first, *lines = text.replace("\r\n", "\n").split("\n")
         self._line.append(first)
         if not lines:
@@ -126,22 +128,26 @@ class Transcript:
         line, self._line = "".join(self._line), []
         return [escape_controls(line)] if line else []
 
-    def _whole(self, text: str) -> list[str]:
+    def _add_whole_text(self, text: str) -> list[str]:
         piece, self._pieces, self._last = "".join(self._pieces), [], text
-        lines = self._written(text[len(piece) :]) if text.startswith(piece) else self._end_line() + self._written(text)
+        lines = (
+            self._add_partial_text(text[len(piece) :])
+            if text.startswith(piece)
+            else self._end_line() + self._add_partial_text(text)
+        )
         return lines + self._end_line()
 
-    def _returned(self, event: events.ToolReturned, now: float) -> list[str]:
+    def _tool_result_lines(self, event: events.ToolReturned, now: float) -> list[str]:
         call, began = self._open.pop(event.call_id, (None, now))
         if call is None:
             return []
         took = f" ({durations.show(round(now - began, 1))})" if now - began >= 1 else ""
-        lines = self._aside(f"⚙ {calls.what(call)}{took}")
+        lines = self._dim_lines(f"⚙ {calls.call_text(call)}{took}")
         if event.is_error:
             lines += [self._style.red(f"  ✗ {one_line(event.output, _TOOL_WIDTH)}")]
         return lines
 
-    def _aside(self, text: str) -> list[str]:
+    def _dim_lines(self, text: str) -> list[str]:
         return [*self._end_line(), self._style.dim(f"  {one_line(text, _TOOL_WIDTH)}")]
 
     def outcome(self, outcome: Outcome) -> list[str]:
@@ -152,9 +158,9 @@ class Transcript:
         if outcome.status in outcomes.ANSWERS and reply.strip() and reply.strip() != self._last.strip():
             lines += escape_controls(reply).rstrip("\n").split("\n")
         for call, _ in self._open.values():
-            lines.append(self._style.dim(f"  ⚙ {one_line(calls.what(call), _TOOL_WIDTH)} (it did not return)"))
+            lines.append(self._style.dim(f"  ⚙ {one_line(calls.call_text(call), _TOOL_WIDTH)} (it did not return)"))
         if outcome.unfinished:
-            lines.append(self._style.red(f"  ! {collapse_to_line(calls.undone(outcome.unfinished))}"))
+            lines.append(self._style.red(f"  ! {collapse_to_line(calls.unfinished_line(outcome.unfinished))}"))
         if outcome.status == "cancelled":
             lines.append(self._style.dim(f"  {collapse_to_line(outcome.reason or 'cancelled')}"))
         elif outcome.exit_code:
@@ -166,37 +172,37 @@ class Transcript:
 
     # -- what is shown while it runs -----------------------------------------------------------------------------------
 
-    def live(self, now: float, columns: int) -> list[str]:
+    def live_rows(self, now: float, columns: int) -> list[str]:
         """Return the rows of the answer's unfinished line, followed by one row about the turn: its duration, the
         running tool, tokens and cost."""
-        written = escape_controls(self._end_of_line()).replace("\t", "    ")
-        rows = wrapped(written, columns - 1)[-_ROWS:] if written else []
+        written = escape_controls(self._unfinished_tail()).replace("\t", "    ")
+        rows = wrap_to_rows(written, columns - 1)[-_UNFINISHED_ROWS:] if written else []
         if self._began is None:
             return rows
         call, since = next(reversed(self._open.values()), (None, now))
-        words = [_seconds(now - self._began)]
+        words = [_duration_text(now - self._began)]
         if call is not None:
             others = f" and {len(self._open) - 1} more" if len(self._open) > 1 else ""
-            took = _seconds(now - since)
-            words.append(f"{calls.what(call)}{others}{f' ({took})' if took else ''}")
+            took = _duration_text(now - since)
+            words.append(f"{calls.call_text(call)}{others}{f' ({took})' if took else ''}")
         elif self._status:
             words.append(self._status)
         words += [f"{self._tokens:,} tokens" if self._tokens else "", money(self._cost)]
         return [*rows, truncate("… " + collapse_to_line(" · ".join(filter(None, words))), columns - 1)]
 
-    def _end_of_line(self) -> str:
+    def _unfinished_tail(self) -> str:
         """Return the end of the answer's unfinished line, long enough to fill the rows that show it."""
         kept: list[str] = []
         size = 0
         for piece in reversed(self._line):
-            kept.append(piece[-_MOST_SHOWN:])
+            kept.append(piece[-_MOST_CHARACTERS:])
             size += len(piece)
-            if size > _MOST_SHOWN:
+            if size > _MOST_CHARACTERS:
                 break
         return "".join(reversed(kept))
 
 
-def _seconds(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     """Return a duration, rounded to whole seconds, as text for people; "" if it rounds to 0."""
     return durations.show(round(seconds)) if round(seconds) else ""
 
@@ -232,7 +238,7 @@ def money(cost: float | None) -> str:
     return f"${cost:.4f}" if cost is not None else ""
 
 
-def wrapped(text: str, columns: int) -> list[str]:
+def wrap_to_rows(text: str, columns: int) -> list[str]:
     """Return the rows into which a terminal of `columns` columns breaks one line."""
     rows, row, used = [], "", 0
     for char in text:

@@ -22,10 +22,10 @@ from beam.cli.render.text import collapse_to_line, one_line, truncate
 if TYPE_CHECKING:
     from beam import Beam, Message, Outcome, Progress
 
-_SOON_S = 1.0  # a turn that begins this soon did not wait
+_SHORT_WAIT_S = 1.0  # a message that waits for less time is not shown as waiting
 
 
-class Unread(Struct, frozen=True, kw_only=True):
+class UnreadText(Struct, frozen=True, kw_only=True):
     """A text that the running turn did not read. `why` is the reason, or "" if it is unknown. `is_interrupted` is true
     if a person in this chat ended the turn."""
 
@@ -58,11 +58,11 @@ class Turns:
         self._tasks: set[asyncio.Task[None]] = set()
         self._progress: Callable[[], Progress | None] | None = None
         self._put_at = 0.0
-        self.message: Message | None = None  # of the turn that runs or waits
+        self.message: Message | None = None  # the message whose turn runs or waits
         self.has_begun = False
-        self._interrupted: set[str] = set()  # messages whose turns a person here ended
-        self.takes_steering = True  # until the agent said that it takes no text
-        self.unread: list[str] = []  # texts for the running turn that it did not read yet
+        self._interrupted: set[str] = set()  # ids of the messages whose turns a person in this chat ended
+        self.takes_steering = True  # until the agent refuses a text for a running turn
+        self.unread: list[str] = []  # texts for the running turn that it has not read yet
 
     # -- one turn ------------------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Turns:
         self._put_at = time.monotonic()
         self._progress = self._beam.progress(message)
         try:
-            outcome = await self._beam.deliver.aio(message, self._event)
+            outcome = await self._beam.deliver.aio(message, self._on_event)
         except SignalledError as error:
             from beam import Outcome
 
@@ -86,7 +86,7 @@ class Turns:
         self._say(self._transcript.outcome(outcome))
         return outcome
 
-    def _event(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if isinstance(event, events.TurnStarted):
             self.has_begun = True
             self._transcript.begin(time.monotonic())
@@ -96,8 +96,8 @@ class Turns:
             event = events.with_image_in(event, str(self._beam.home.agent(event.agent).dir))
         self._say(self._transcript.event(event, time.monotonic()))
         match event:
-            case events.PermissionAsked() if event.expires is not None:  # else beam decides it itself, at once
-                self._asked(event)
+            case events.PermissionAsked() if event.expires is not None:  # if None, beam itself decides it immediately
+                self._on_ask(event)
             case events.PermissionDecided() | events.PermissionCancelled():
                 self._asks.pop(event.ask_id, None)
                 self._next_question()
@@ -106,25 +106,25 @@ class Turns:
         """Return whether a person in this chat ended the turn of this message."""
         return message_id in self._interrupted
 
-    def live(self, columns: int) -> list[str]:
+    def live_rows(self, columns: int) -> list[str]:
         """Return the rows that show the current state of the turn; an empty list if no turn runs and no message
         waits."""
         if self.message is None:
             return []
         now = time.monotonic()
-        if not self.has_begun and now - self._put_at < _SOON_S:
+        if not self.has_begun and now - self._put_at < _SHORT_WAIT_S:
             return ["…"]
         if not self.has_begun:
             progress = self._progress() if self._progress is not None else None
-            row = live.line(self.message.id, progress, waited_s=now - self._put_at)
+            row = live.progress_line(self.message.id, progress, waited_s=now - self._put_at)
             return [truncate(f"… {collapse_to_line(row)}", columns - 1)]
-        rows = self._transcript.live(now, columns)
+        rows = self._transcript.live_rows(now, columns)
         unread = [f"  {one_line(f'→ {text} (not read yet)', columns - 3)}" for text in self.unread]
         return [*rows[:-1], *unread, *rows[-1:]]
 
     # -- asks ----------------------------------------------------------------------------------------------------------
 
-    def _asked(self, event: events.PermissionAsked) -> None:
+    def _on_ask(self, event: events.PermissionAsked) -> None:
         if self._ask is None:
             self._say([f"  {asks.line(event)}"])
             return
@@ -140,9 +140,9 @@ class Turns:
             self._ask("")
             return
         scope = asks.always_words(bytes(asked.suggestions))
-        said = [self._style.bold(f"? {asks.question(asked)}"), *asks.rest(asked)]
+        said = [self._style.bold(f"? {asks.question(asked)}"), *asks.full_input_lines(asked)]
         self._say([*said, *([f"  always: {scope}"] if scope else [])])
-        self._ask(f"Allow it? [yes / no, and why /{' always /' if _offers(asked) else ''} stop]")
+        self._ask(f"Allow it? [yes / no, and why /{' always /' if _offers_always(asked) else ''} stop]")
 
     def answer(self, line: str) -> None:
         """Handle a line that a person entered while a question was shown: decide the permission request, or say that
@@ -150,11 +150,11 @@ class Turns:
         asked = next(iter(self._asks.values()), None)
         if asked is None:
             return
-        given = words.answer(line, offers=_offers(asked))
+        given = words.parse_answer(line, offers=_offers_always(asked))
         if given is None:
             self._say([self._style.dim("  that is no answer to the question")] if line.strip() else [])
             return
-        self.later(self._decide(asked, given))
+        self.start_task(self._decide(asked, given))
 
     async def _decide(self, asked: events.PermissionAsked, given: words.Answer) -> None:
         if given.allow:
@@ -185,10 +185,10 @@ class Turns:
             except (NotFoundError, UnfinishedError):
                 return  # it has just ended on its own
 
-        self.later(stop())
+        self.start_task(stop())
         return True
 
-    def steer(self, agent: str, text: str, otherwise: Callable[[Unread], None]) -> None:
+    def steer(self, agent: str, text: str, otherwise: Callable[[UnreadText], None]) -> None:
         """Give a text to the running turn. If that turn did not read the text, call `otherwise` with the text and the
         reason."""
         assert self.message is not None
@@ -196,7 +196,7 @@ class Turns:
         self.unread.append(text)
 
         def not_read(why: str = "") -> None:
-            otherwise(Unread(text=text, why=why, is_interrupted=message_id in self._interrupted))
+            otherwise(UnreadText(text=text, why=why, is_interrupted=message_id in self._interrupted))
 
         async def tell() -> None:
             try:
@@ -209,13 +209,13 @@ class Turns:
             except BeamError as error:
                 not_read(error.message)
             else:
-                self._say([self._style.bold(f"→ {line}") for line in _shown(text)])
+                self._say([self._style.bold(f"→ {line}") for line in _safe_lines(text)])
             finally:
                 self.unread.remove(text)
 
-        self.later(tell())
+        self.start_task(tell())
 
-    def later(self, work: object) -> None:
+    def start_task(self, work: object) -> None:
         """Run a coroutine at the same time as the turn. If it raises a BeamError, print the error."""
 
         async def safely() -> None:
@@ -229,24 +229,24 @@ class Turns:
         task.add_done_callback(self._tasks.discard)
 
     async def wait_for_tasks(self) -> None:
-        """Wait up to 5 seconds for the coroutines that `later` started, then cancel those that still run."""
+        """Wait up to 5 seconds for the coroutines that `start_task` started, then cancel those that still run."""
         if self._tasks:
             _, left = await asyncio.wait(self._tasks, timeout=5)
             for task in left:
                 task.cancel()
 
 
-def _offers(asked: events.PermissionAsked) -> bool:
+def _offers_always(asked: events.PermissionAsked) -> bool:
     return len(bytes(asked.suggestions)) > len(b"[]")
 
 
-def _shown(text: str) -> list[str]:
+def _safe_lines(text: str) -> list[str]:
     from beam.cli.render.text import escape_controls
 
     return escape_controls(text).split("\n")
 
 
-def typed(text: str, style: Style, mark: str = "> ") -> list[str]:
+def typed_lines(text: str, style: Style, mark: str = "> ") -> list[str]:
     """Return the lines that show a text which a person sent. The first line begins with `mark`."""
-    first, *more = _shown(text)
+    first, *more = _safe_lines(text)
     return [style.bold(f"{mark}{first}"), *(style.bold(f"{' ' * len(mark)}{line}") for line in more)]

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from beam import nearest
 
-ALONE = {
+ALONE_COMMANDS = {
     "/help": "list these commands",
     "/new": "begin a new session with the next message",
     "/model [NAME]": "from the next message on; without a name its own",
@@ -21,7 +21,7 @@ ALONE = {
     "/usage": "say what this chat has used so far",
     "/quit": "leave; ^D does the same",
 }
-SEVERAL = {
+TOGETHER_COMMANDS = {
     "/help": "list these commands",
     "/as NAME TEXT": "say this in the name of that agent, as its turn",
     "/next NAME": "have that agent speak next",
@@ -32,7 +32,7 @@ SEVERAL = {
     "/usage": "say what this chat has used so far",
     "/quit": "end the conversation; ^D does the same",
 }
-_BARE = frozenset({"/help", "/new", "/drop", "/usage", "/quit", "/pause", "/go"})
+_WITHOUT_ARGUMENT = frozenset({"/help", "/new", "/drop", "/usage", "/quit", "/pause", "/go"})
 
 
 class Text(Struct, frozen=True):
@@ -41,7 +41,7 @@ class Text(Struct, frozen=True):
     text: str
 
 
-class Slash(Struct, frozen=True):
+class AgentCommand(Struct, frozen=True):
     """A slash command of the agent's own CLI."""
 
     text: str
@@ -54,16 +54,16 @@ class Command(Struct, frozen=True):
     argument: str = ""
 
 
-class Wrong(Struct, frozen=True):
+class InvalidLine(Struct, frozen=True):
     """An invalid line. `why` tells the person what is wrong with it."""
 
     why: str
 
 
-Meant = Text | Slash | Command | Wrong
+ParsedLine = Text | AgentCommand | Command | InvalidLine
 
 
-def meant(line: str, table: dict[str, str], *, passes_on: bool) -> Meant:
+def parse_line(line: str, table: dict[str, str], *, passes_on: bool) -> ParsedLine:
     """Return the meaning of a typed line. `table` contains the commands of the chat. With `passes_on`, an unknown slash
     command is a command of the agent's CLI; otherwise it is wrong. The line `//text` means the text `/text`. A line
     that begins with a path is a text."""
@@ -76,14 +76,16 @@ def meant(line: str, table: dict[str, str], *, passes_on: bool) -> Meant:
     known = {each.partition(" ")[0]: each for each in table}
     if word not in known:
         if passes_on:
-            return Slash(text)
+            return AgentCommand(text)
         near = nearest(word, known)
-        return Wrong(f"{word} is no command of this chat; " + (f"did you mean {near}?" if near else "/help lists them"))
+        return InvalidLine(
+            f"{word} is no command of this chat; " + (f"did you mean {near}?" if near else "/help lists them")
+        )
     needed = known[word].partition(" ")[2]
     if needed and not needed.startswith("[") and not argument:
-        return Wrong(f"{word} needs more: {known[word]}")
-    if word in _BARE and argument:
-        return Wrong(f"{word} takes no text after it")
+        return InvalidLine(f"{word} needs more: {known[word]}")
+    if word in _WITHOUT_ARGUMENT and argument:
+        return InvalidLine(f"{word} takes no text after it")
     return Command(word[1:], argument)
 
 
@@ -114,7 +116,7 @@ class Answer(Struct, frozen=True):
     reason: str | None = None
 
 
-def answer(line: str, *, offers: bool) -> Answer | None:
+def parse_answer(line: str, *, offers: bool) -> Answer | None:
     """Return the answer to a permission request that this line gives; None if the line is not a valid answer. "always"
     is valid only with `offers`."""
     text = line.strip()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from beam import clock, durations
-from beam.cli.render.tables import ago, columns
+from beam.cli.render.tables import ago, print_columns
 from beam.cli.render.text import collapse_to_line, escape_controls, fold, one_line
 from beam.cli.streams import is_terminal
 
@@ -22,12 +22,12 @@ _SCOPES = {
     "projectSettings": "in this folder for good",
     "userSettings": "for you everywhere",
 }
-_WIDTH = 160  # columns of a question
-_MOST = 20_000  # characters of what would run
-_SHORT = 6  # the letters of an id that were drawn by lot
+_QUESTION_WIDTH = 160  # columns of a question
+_MOST_CHARACTERS = 20_000  # of what would run
+_SHORT_ID_LENGTH = 6  # the random characters at the end of an id
 
 
-def table(found: Sequence[AskLine]) -> None:
+def print_table(found: Sequence[AskLine]) -> None:
     """Print one line per permission request."""
     rows = [
         (
@@ -36,15 +36,15 @@ def table(found: Sequence[AskLine]) -> None:
             ago(line.asked),
             time_left(line.expires),
             line.tool,
-            what(line.description, bytes(line.input)),
+            request_text(line.description, bytes(line.input)),
             always_words(bytes(line.suggestions)),
         )
         for line in found
     ]
-    columns(("ID", "AGENT", "AGE", "LEFT", "TOOL", "WHAT", "ALWAYS"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("ID", "AGENT", "AGE", "LEFT", "TOOL", "WHAT", "ALWAYS"), rows, wide=is_terminal(sys.stdout))
 
 
-def what(description: str, input: bytes) -> str:
+def request_text(description: str, input: bytes) -> str:
     """Return what is asked for, on one line: the agent's description or, without one, the tool's input. Line breaks are
     shown as `⏎`, so that a second command does not look like a part of the first."""
     return fold(description) or ("" if input == b"null" else fold(input.decode("utf-8", "replace")))
@@ -56,18 +56,18 @@ def always_words(suggestions: bytes) -> str:
     import msgspec
 
     found = msgspec.json.decode(suggestions)
-    words = [_offer(each) for each in (found if isinstance(found, list) else [])]
+    words = [_offer_text(each) for each in (found if isinstance(found, list) else [])]
     return collapse_to_line("; ".join(dict.fromkeys(word for word in words if word)))
 
 
-def _offer(offered: object) -> str:
+def _offer_text(offered: object) -> str:
     if isinstance(offered, str):
         return offered
     if not isinstance(offered, dict):
         return ""
     scope = _SCOPES.get(str(offered.get("destination")), "as the agent keeps it")
     rules = offered.get("rules")
-    named = [_rule(rule) for rule in (rules if isinstance(rules, list) else []) if isinstance(rule, dict)]
+    named = [_rule_text(rule) for rule in (rules if isinstance(rules, list) else []) if isinstance(rule, dict)]
     folders = offered.get("directories")
     named += [f"files in {folder}" for folder in (folders if isinstance(folders, list) else [])]
     if offered.get("type") == "setMode":
@@ -75,7 +75,7 @@ def _offer(offered: object) -> str:
     return f"{', '.join(named)}, {scope}" if named else ""
 
 
-def _rule(rule: dict[str, object]) -> str:
+def _rule_text(rule: dict[str, object]) -> str:
     content = rule.get("ruleContent")
     return f"{rule.get('toolName')}({content})" if content else str(rule.get("toolName"))
 
@@ -89,42 +89,47 @@ def time_left(expires: str | None) -> str:
 
 def short_id(ask_id: str) -> str:
     """Return the last six characters of the id, which are enough to name the request."""
-    return ask_id[-_SHORT:]
+    return ask_id[-_SHORT_ID_LENGTH:]
 
 
 def question(asked: events.PermissionAsked) -> str:
     """Return one line that says which agent asks for what."""
-    return f"{asked.agent} asks for {asked.tool}: {one_line(what(asked.description, bytes(asked.input)), _WIDTH)}"
+    text = request_text(asked.description, bytes(asked.input))
+    return f"{asked.agent} asks for {asked.tool}: {one_line(text, _QUESTION_WIDTH)}"
 
 
-def rest(asked: events.PermissionAsked) -> list[str]:
-    """Return all that would run, in lines, if `question` shows only the beginning of it; an empty list if `question`
-    shows all of it.
+def full_input_lines(asked: events.PermissionAsked) -> list[str]:
+    """Return everything that would run, as lines, if `question` shows only the beginning of it. Return an empty list if
+    `question` shows all of it.
 
-    A person allows what they saw, and the important part may come after the first words.
+    The important part may come after the first words, and a person must see it before they allow it.
     """
-    return _rest(asked.description, bytes(asked.input))
+    return _input_lines_if_long(asked.description, bytes(asked.input))
 
 
-def whole(ask: AskLine) -> list[str]:
-    """Return which agent asks for what, and all that would run, in lines; an empty list if one line shows all of it."""
-    lines = _rest(ask.description, bytes(ask.input))
+def full_ask_lines(ask: AskLine) -> list[str]:
+    """Return lines that name the agent and the tool, and show everything that would run. Return an empty list if one
+    line shows all of it."""
+    lines = _input_lines_if_long(ask.description, bytes(ask.input))
     return [f"{ask.agent} asks for {collapse_to_line(ask.tool)}:", *lines] if lines else []
 
 
-def _rest(description: str, input: bytes) -> list[str]:
-    said = what(description, input)
-    if one_line(said, _WIDTH) == said:
+def _input_lines_if_long(description: str, input: bytes) -> list[str]:
+    said = request_text(description, input)
+    if one_line(said, _QUESTION_WIDTH) == said:
         return []
     lines = escape_controls(description).split("\n") if description else []
-    lines += [line for line in _fields(input) if line.strip() not in {each.strip() for each in lines}]
+    lines += [line for line in _field_lines(input) if line.strip() not in {each.strip() for each in lines}]
     text = "\n".join(lines)
-    if len(text) > _MOST:
-        lines = [*text[:_MOST].split("\n"), f"… and {len(text) - _MOST} more characters, which are not shown"]
+    if len(text) > _MOST_CHARACTERS:
+        lines = [
+            *text[:_MOST_CHARACTERS].split("\n"),
+            f"… and {len(text) - _MOST_CHARACTERS} more characters, which are not shown",
+        ]
     return [f"  | {line}" for line in lines]
 
 
-def _fields(input: bytes) -> list[str]:
+def _field_lines(input: bytes) -> list[str]:
     """Return the lines of a tool's input, each field under its name."""
     import msgspec
 

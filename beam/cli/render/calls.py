@@ -15,12 +15,12 @@ from msgspec import Struct
 from beam import Event, Unfinished, durations, events
 from beam.cli.render.text import one_line
 
-LASTS_S = 2.0
-_KEPT = 2_000
+LONG_CALL_S = 2.0
+_MOST_CALLS = 2_000
 _TELLING_KEYS = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "prompt", "text")
-_GOES_ON = (events.Text, events.Thinking, events.TurnFinished, events.MemberIdle)
+_CONTINUING_EVENTS = (events.Text, events.Thinking, events.TurnFinished, events.MemberIdle)
 
-Key = tuple[str, str]
+CallKey = tuple[str, str]
 
 
 class Call(Struct):
@@ -34,15 +34,15 @@ class Calls:
     """The tool calls that have not returned yet."""
 
     def __init__(self) -> None:
-        self._open: dict[Key, Call] = {}
+        self._open: dict[CallKey, Call] = {}
 
     def on_called(self, event: events.ToolCalled) -> None:
         """Record that a call began."""
         self._open[event.agent, event.call_id] = Call(event)
-        if len(self._open) > _KEPT:
+        if len(self._open) > _MOST_CALLS:
             del self._open[next(iter(self._open))]
 
-    def returned(self, event: events.ToolReturned) -> events.ToolCalled | None:
+    def take_returned(self, event: events.ToolReturned) -> events.ToolCalled | None:
         """Remove and return the call that this result belongs to; None if the beginning of the call was not seen."""
         call = self._open.pop((event.agent, event.call_id), None)
         return call.event if call is not None else None
@@ -51,7 +51,7 @@ class Calls:
         """Return the latest call of this agent that has not returned; None if there is none."""
         return next((call.event for key, call in reversed(self._open.items()) if key[0] == agent), None)
 
-    def before(self, event: Event) -> list[events.ToolCalled]:
+    def due_before(self, event: Event) -> list[events.ToolCalled]:
         """Return the calls to print before this event, and mark them as printed: calls that have run for long, and
         calls whose agent continues although they have not returned."""
         parent = getattr(event, "parent", None)
@@ -59,17 +59,17 @@ class Calls:
         due = []
         for key, call in self._open.items():
             is_parent = key == (event.agent, parent)
-            is_left = isinstance(event, _GOES_ON) and key[0] == event.agent and call.event.parent == parent
-            if not call.is_printed and key != own and (is_parent or is_left or lasts(call.event, event.ts)):
+            is_left = isinstance(event, _CONTINUING_EVENTS) and key[0] == event.agent and call.event.parent == parent
+            if not call.is_printed and key != own and (is_parent or is_left or is_long(call.event, event.ts)):
                 due.append(call)
         return _mark_printed(due)
 
     def due(self, now: str) -> list[events.ToolCalled]:
         """Return the calls that have run for long at the time `now` (RFC 3339) and were not printed yet, and mark them
         as printed."""
-        return _mark_printed([call for call in self._open.values() if not call.is_printed and lasts(call.event, now)])
+        return _mark_printed([call for call in self._open.values() if not call.is_printed and is_long(call.event, now)])
 
-    def rest(self) -> list[events.ToolCalled]:
+    def due_at_end(self) -> list[events.ToolCalled]:
         """Return the calls that were not printed yet, and mark them as printed."""
         return _mark_printed([call for call in self._open.values() if not call.is_printed])
 
@@ -80,9 +80,9 @@ def _mark_printed(calls: list[Call]) -> list[events.ToolCalled]:
     return [call.event for call in calls]
 
 
-def lasts(call: events.ToolCalled, now: str) -> bool:
+def is_long(call: events.ToolCalled, now: str) -> bool:
     """Return whether the call has run for long (2 seconds) at the time `now` (RFC 3339)."""
-    return (seconds_between(call.ts, now) or 0.0) >= LASTS_S
+    return (seconds_between(call.ts, now) or 0.0) >= LONG_CALL_S
 
 
 def seconds_between(begin: str, end: str) -> float | None:
@@ -93,18 +93,18 @@ def seconds_between(begin: str, end: str) -> float | None:
         return None
 
 
-def took(call: events.ToolCalled, result: events.ToolReturned) -> str:
+def duration_text(call: events.ToolCalled, result: events.ToolReturned) -> str:
     """Return how long the call took, as text for people; "" if this is unknown or less than a millisecond."""
     seconds = seconds_between(call.ts, result.ts)
     return durations.show(seconds) if seconds is not None and seconds >= 0.001 else ""
 
 
-def what(call: events.ToolCalled) -> str:
+def call_text(call: events.ToolCalled) -> str:
     """Return the tool of a call and the most telling part of the call's input."""
     return brief_call(call.name, bytes(call.input))
 
 
-def given(call: events.ToolCalled) -> str:
+def telling_input(call: events.ToolCalled) -> str:
     """Return the most telling part of a call's input."""
     return _brief_input(bytes(call.input))
 
@@ -114,13 +114,13 @@ def brief_call(name: str, input: bytes) -> str:
     return f"{name} {_brief_input(input)}".rstrip()
 
 
-def brief(doing: str) -> str:
+def brief_doing(doing: str) -> str:
     """Return the tool and input of a `doing` text of `beam team show --json`, on one line."""
     name, _, given = doing.partition(" ")
     return f"{name} {_brief_input(given.encode())}".rstrip() if given.startswith("{") else doing
 
 
-def undone(works: Sequence[Unfinished]) -> str:
+def unfinished_line(works: Sequence[Unfinished]) -> str:
     """Return one line that names the work which a turn left unfinished, and says how each piece ended according to the
     CLI; "" if there is no such work."""
     phrases = [

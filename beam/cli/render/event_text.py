@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from beam import AnyEvent, durations, estimated_usd, events
 from beam.cli.render import asks, team
-from beam.cli.render.calls import undone
+from beam.cli.render.calls import unfinished_line
 
-_INTERNAL_STATES = frozenset({"requesting", "idle", "running", "access", "hook"})  # of `status`
-_INTERNAL_NOTICES = frozenset({"synthetic"})  # what a CLI says to its model in a person's place
-_TOLD_BY_THEMSELVES = frozenset(
+_INTERNAL_STATES = frozenset({"requesting", "idle", "running", "access", "hook"})  # of `status` events
+_INTERNAL_NOTICES = frozenset({"synthetic"})  # codes: texts that a CLI sends to its model in a person's name
+_VERBS_WITH_OWN_EVENT = frozenset(  # another event reports the effect of these
     {"settings", "release", "select", "reset", "pause", "resume", "interrupt", "approve", "deny"}
 )
 
@@ -23,8 +23,8 @@ def is_internal(event: AnyEvent) -> bool:
         case events.Notice():
             return event.code in _INTERNAL_NOTICES
         case events.ControlDone():
-            is_lack = event.verb == "query" and event.code == "unsupported"  # whoever asked was told
-            return is_lack or (event.ok and event.verb in _TOLD_BY_THEMSELVES)
+            is_lack = event.verb == "query" and event.code == "unsupported"  # the caller got the error already
+            return is_lack or (event.ok and event.verb in _VERBS_WITH_OWN_EVENT)
         case events.AgentStarted() | events.AgentKept() | events.AgentExited() | events.SessionResumed():
             return True
         case events.ContextUsed():
@@ -53,7 +53,7 @@ def sign_and_text(event: AnyEvent) -> tuple[str, str] | None:
             attempt = f", attempt {event.attempt}" if event.attempt > 1 else ""
             return "▶", f"turn {event.turn} ({event.adapter}{attempt})"
         case events.TurnFinished():
-            return _finished(event)
+            return _finished_text(event)
         case events.TurnClosed(reply="queued"):
             return "↪", f"reply to {event.to}"
         case events.TurnClosed(reply="dead"):
@@ -69,10 +69,12 @@ def sign_and_text(event: AnyEvent) -> tuple[str, str] | None:
             return "·", f"settings changed by {event.by}: {', '.join(new)}"
         case events.Unknown():
             return "?", f"unknown {event.what}".rstrip()
-    return _of_agent(event) or _of_session(event) or _of_ask(event) or team.render(event)
+    return (
+        _agent_event_text(event) or _session_event_text(event) or _ask_event_text(event) or team.team_event_text(event)
+    )
 
 
-def _of_agent(event: AnyEvent) -> tuple[str, str] | None:
+def _agent_event_text(event: AnyEvent) -> tuple[str, str] | None:
     match event:
         case events.Text():
             return "│", event.text
@@ -117,7 +119,7 @@ def image_text(event: events.ImageSeen) -> str:
     )
 
 
-def _of_session(event: AnyEvent) -> tuple[str, str] | None:
+def _session_event_text(event: AnyEvent) -> tuple[str, str] | None:
     match event:
         case events.SessionStarted():
             copy = f", a copy of {event.forked_from[:8]}" if event.forked_from else ""
@@ -136,22 +138,22 @@ def _of_session(event: AnyEvent) -> tuple[str, str] | None:
         case events.SessionArchived():
             return "·", f"session {event.session_id} archived: {event.reason}"
         case events.SessionImported():
-            return "·", _imported(event)
+            return "·", _imported_text(event)
         case events.SessionPrompted():
             return "←", event.text
         case events.SessionIdle():
-            return "✗" if event.reason else "■", _idle(event)
+            return "✗" if event.reason else "■", _idle_text(event)
     return None
 
 
-def _imported(event: events.SessionImported) -> str:
+def _imported_text(event: events.SessionImported) -> str:
     if event.left_out is None:
         return f"session {event.session_id} had no files here: nothing of it is known"
     cut = f"; {event.left_out} earlier ones were left out" if event.left_out else ""
     return f"until here session {event.session_id}, before it was adopted: {event.events} events{cut}"
 
 
-def _idle(event: events.SessionIdle) -> str:
+def _idle_text(event: events.SessionIdle) -> str:
     """Return one line about the end of a turn in a session that beam did not start: the reason of the end and the
     turn's figures."""
     used = event.usage
@@ -169,10 +171,10 @@ def _idle(event: events.SessionIdle) -> str:
     return " ".join(filter(None, words))
 
 
-def _of_ask(event: AnyEvent) -> tuple[str, str] | None:
+def _ask_event_text(event: AnyEvent) -> tuple[str, str] | None:
     match event:
         case events.PermissionAsked():
-            about = asks.what(event.description, bytes(event.input))
+            about = asks.request_text(event.description, bytes(event.input))
             return "?", f"asks for {event.tool}: {about} [{event.ask_id}]"
         case events.PermissionDecided():
             word = "allowed" if event.decision == "allow" else "denied"
@@ -182,7 +184,7 @@ def _of_ask(event: AnyEvent) -> tuple[str, str] | None:
     return None
 
 
-def _finished(event: events.TurnFinished) -> tuple[str, str]:
+def _finished_text(event: events.TurnFinished) -> tuple[str, str]:
     words = [
         f"{event.status} ({event.class_})" if event.class_ else str(event.status),
         durations.show(event.duration_s) if event.duration_s is not None else "",
@@ -192,5 +194,5 @@ def _finished(event: events.TurnFinished) -> tuple[str, str]:
     reason = f": {event.reason}" if event.reason else ""
     if event.exit_code and event.message_id is not None:
         reason += f" [{event.message_id}]"
-    left = f"; {undone(event.unfinished)}" if event.unfinished else ""
+    left = f"; {unfinished_line(event.unfinished)}" if event.unfinished else ""
     return mark, " ".join(filter(None, words)) + reason + left

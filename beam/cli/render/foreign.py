@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beam.cli.render.tables import ago, columns
+from beam.cli.render.tables import ago, print_columns
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _STATES = {"idle": "waits for you", "asking": "asks you", "working": "working", "unknown": "?"}
 
 
-def table(found: Sequence[ForeignStatus]) -> None:
+def print_table(found: Sequence[ForeignStatus]) -> None:
     """Print one line per session: its state, its process, its folder, the tokens and cost of its last turn, and what it
     does."""
     rows = []
@@ -29,4 +29,4 @@ def table(found: Sequence[ForeignStatus]) -> None:
         what = team + (line.doing or line.prompt)
         rows.append((name, str(line.pid), state, since, tokens, cost, line.folder, what))
     head = ("SESSION", "PID", "STATE", "SINCE", "TOKENS", "COST", "FOLDER", "WHAT")
-    columns(head, rows, wide=is_terminal(sys.stdout))
+    print_columns(head, rows, wide=is_terminal(sys.stdout))

@@ -22,15 +22,15 @@ from beam.cli.render.text import ascii_only, collapse_to_line, truncate, write
 if TYPE_CHECKING:
     from beam import Progress
 
-SILENT_S = 3.0  # how long nothing is shown: most turns are over before that
+SILENT_S = 3.0  # no status line is shown before this time, because most turns end sooner
 _FIRST_S = 0.3
 _TICK_S = 0.5
-_PATIENCE_S = 1.0
-_LONGEST = 160  # columns of a line that stays
+_JOIN_TIMEOUT_S = 1.0
+_MOST_COLUMNS = 160  # columns of a line that stays
 _CLEAR = "\r\x1b[K"
 
 
-class Live:
+class LiveProgress:
     """Watches the running turn in a thread of its own, and shows its progress until `close` is called.
 
     `get_progress` is called again and again and returns the progress of the running turn. `tell` is called with a line
@@ -70,7 +70,7 @@ class Live:
         self._over.set()
         with self._lock:
             self._clear()
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(_JOIN_TIMEOUT_S)
 
     @contextlib.contextmanager
     def printing(self) -> Iterator[None]:
@@ -90,7 +90,7 @@ class Live:
             if self.has_begun and waited_s < SILENT_S:
                 continue
             now = self._get_progress()
-            self.has_begun = self.has_begun or is_own(self._message_id, now)
+            self.has_begun = self.has_begun or is_own_turn(self._message_id, now)
             with self._lock:
                 if self._over.is_set():
                     return
@@ -102,12 +102,14 @@ class Live:
         if now is not None and not self.has_begun and not self._has_named_turn:
             self._has_named_turn = True
             self._clear()
-            self._tell(truncate(collapse_to_line(line(self._message_id, now, waited_s=waited_s)), _LONGEST))
+            self._tell(
+                truncate(collapse_to_line(progress_line(self._message_id, now, waited_s=waited_s)), _MOST_COLUMNS)
+            )
         if self._is_shown and waited_s >= SILENT_S:
             if now is None and self.has_begun:
-                self._clear()  # it is over, or about to be tried again
+                self._clear()  # the turn is over, or is about to be tried again
             else:
-                self._draw(line(self._message_id, now, waited_s=waited_s))
+                self._draw(progress_line(self._message_id, now, waited_s=waited_s))
 
     def _draw(self, text: str) -> None:
         text = collapse_to_line(text)
@@ -125,13 +127,13 @@ class Live:
                 sys.stderr.flush()
 
 
-def is_own(message_id: str, now: Progress | None) -> bool:
+def is_own_turn(message_id: str, now: Progress | None) -> bool:
     """Return whether the running turn is the turn of this message. `message_id` is the message's id or the end of
     it."""
     return now is not None and now.message_id.endswith(message_id)
 
 
-def line(message_id: str, now: Progress | None, *, waited_s: float) -> str:
+def progress_line(message_id: str, now: Progress | None, *, waited_s: float) -> str:
     """Return the text of the status line: the progress of the message's own turn, or of the turn it waits behind. If no
     turn runs, the text says how long the message has waited."""
     if now is None:
@@ -139,10 +141,10 @@ def line(message_id: str, now: Progress | None, *, waited_s: float) -> str:
     from beam.cli.render import calls
 
     call = now.call
-    tool = f"{call.name}: {calls.given(call)}".removesuffix(": ") if call is not None else ""
+    tool = f"{call.name}: {calls.telling_input(call)}".removesuffix(": ") if call is not None else ""
     tokens = f"{now.tokens:,} tokens" if now.tokens else ""
     parts = [durations.show(round(now.seconds)), tool, tokens]
-    if is_own(message_id, now):
+    if is_own_turn(message_id, now):
         return f"{now.message_id}: {', '.join(filter(None, parts))}"
     return f"behind {now.message_id} ({', '.join(filter(None, parts))})"
 

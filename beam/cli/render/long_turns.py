@@ -58,7 +58,7 @@ class LongTurns:
         for turn in self._open.values():
             seconds = seconds_between(turn.since, now) or 0.0
             if seconds >= turn.next_s:
-                reports.append((turn.event, _described(turn, now, open_calls)))
+                reports.append((turn.event, _progress_text(turn, now, open_calls)))
                 while turn.next_s <= seconds:
                     turn.next_s *= 2
         return reports
@@ -67,14 +67,14 @@ class LongTurns:
         """Return an event of the agent's running turn, and the turn's progress at the time `now` (RFC 3339) as text;
         None if the agent has no running turn."""
         turn = self._open.get(agent)
-        return None if turn is None else (turn.event, _described(turn, now, open_calls))
+        return None if turn is None else (turn.event, _progress_text(turn, now, open_calls))
 
 
-def _described(turn: LongTurn, now: str, open_calls: Calls) -> str:
+def _progress_text(turn: LongTurn, now: str, open_calls: Calls) -> str:
     call = open_calls.last_of(turn.event.agent)
     doing = ""
     if call is not None:
-        doing = f"{calls.what(call)} for {durations.show(round(seconds_between(call.ts, now) or 0.0))}"
+        doing = f"{calls.call_text(call)} for {durations.show(round(seconds_between(call.ts, now) or 0.0))}"
     seconds = seconds_between(turn.since, now) or 0.0
     return f"turn {turn.event.turn} {describe(seconds, turn.tokens, _cost(turn), doing)}"
 

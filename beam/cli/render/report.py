@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from beam import durations
 from beam.cli.render.charts import bar
-from beam.cli.render.tables import columns, without_empty
+from beam.cli.render.tables import print_columns, without_empty
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WIDE = 110  # columns of a terminal that has room for the longest times, too
 
 
-def table(found: Sequence[ReportLine]) -> None:
+def print_table(found: Sequence[ReportLine]) -> None:
     """Print a line for each agent and model, and the sum. On a terminal, each line has a bar that shows its cost in
     proportion to the highest cost."""
     wide = is_terminal(sys.stdout)
@@ -48,9 +48,9 @@ def table(found: Sequence[ReportLine]) -> None:
     shares = ["SHARE"] if wide else []
     head = ["AGENT", "MODEL", "TURNS", "TOKENS", "COST", *shares, "WORKED", "QUEUED", "ASKED", "FAILED"]
     if wide and rows:
-        columns(*without_empty(head, rows), wide=True)
+        print_columns(*without_empty(head, rows), wide=True)
     else:
-        columns(head, rows, wide=wide)
+        print_columns(head, rows, wide=wide)
 
 
 def _spent(line: ReportLine) -> float:

@@ -11,7 +11,7 @@ from beam.cli.render.text import collapse_to_line, truncate
 if TYPE_CHECKING:
     from beam import PlanStep
 
-_WORDS = {"passed": "ok", "failed": "FAIL", "skipped": "skip"}
+_VERDICT_WORDS = {"passed": "ok", "failed": "FAIL", "skipped": "skip"}
 _WIDTH = 400
 
 
@@ -30,7 +30,7 @@ def plan_lines(name: str, steps: Sequence[PlanStep]) -> Iterator[str]:
 def step_lines(step: StepResult) -> Iterator[str]:
     """Yield the lines that report a finished step, for people: its verdict, and each check that did not pass."""
     who = " ".join(dict.fromkeys(turn.agent for turn in step.turns))
-    head = f"{_WORDS[step.verdict]:<4}  {step.id}  {step.kind}{f' {who}' if who else ''}"
+    head = f"{_VERDICT_WORDS[step.verdict]:<4}  {step.id}  {step.kind}{f' {who}' if who else ''}"
     time_taken = f"  {durations.show(step.duration_s)}" if step.verdict != "skipped" else ""
     again = f"  (run {step.repeat})" if step.repeat > 1 else ""
     is_below = any(step.why == f"{check.name}: {check.detail}" for check in step.checks)
@@ -39,7 +39,7 @@ def step_lines(step: StepResult) -> Iterator[str]:
     for check in step.checks:
         if check.verdict != "passed":
             detail = f": {collapse_to_line(check.detail)}" if check.detail else ""
-            yield truncate(f"      {_WORDS[check.verdict]:<4}  {collapse_to_line(check.name)}{detail}", _WIDTH)
+            yield truncate(f"      {_VERDICT_WORDS[check.verdict]:<4}  {collapse_to_line(check.name)}{detail}", _WIDTH)
 
 
 def result_lines(result: RunResult) -> Iterator[str]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from beam import pictures
 
-ENTER = "\x1b[?1049h\x1b[?7l\x1b[H\x1b[2J"
-LEAVE = "\x1b[?2004l\x1b[?1l\x1b[?7h\x1b[m\x1b[?25h\x1b[?1049l"
+ENTER_SCREEN = "\x1b[?1049h\x1b[?7l\x1b[H\x1b[2J"
+LEAVE_SCREEN = "\x1b[?2004l\x1b[?1l\x1b[?7h\x1b[m\x1b[?25h\x1b[?1049l"
 _SVG = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -50,7 +50,7 @@ class Mirror:
         self._size = (0, 0)
         self._shown: list[str] = []
         self._modes: tuple[bool, bool] = (False, False)
-        self._moved: tuple[int, int] | None = None  # the first row and column, where one chose them
+        self._moved: tuple[int, int] | None = None  # the first row and column, if the user chose them
         self._first = (0, 0)
 
     def follow(self) -> None:
@@ -70,13 +70,13 @@ class Mirror:
         if (columns, lines - 1) != self._size:
             self._size, self._shown, begin = (columns, lines - 1), [], "\x1b[m\x1b[2J"
         width, height = self._size
-        rows = [self._status(picture, width)]
+        rows = [self._status_row(picture, width)]
         cursor = "\x1b[?25l"
         if picture is not None:
-            top, left = self._part(picture, width, height)
+            top, left = self._shown_part(picture, width, height)
             inside = picture.rows[top : top + height]
             rows = [pictures.paint(pictures.cut(runs, left, width), true_colour=self._true_colour) for runs in inside]
-            rows += [""] * (height - len(rows)) + [self._status(picture, width)]
+            rows += [""] * (height - len(rows)) + [self._status_row(picture, width)]
             row, column = picture.row - top, picture.column - left
             if picture.cursor and 0 <= row < height and 0 <= column < width:
                 cursor = f"\x1b[{row + 1};{column + 1}H\x1b[?25h"
@@ -89,7 +89,7 @@ class Mirror:
         self._shown = rows
         return f"\x1b[?2026h\x1b[?25l{begin}{changed}{cursor}\x1b[?2026l"
 
-    def _part(self, picture: pictures.Picture, width: int, height: int) -> tuple[int, int]:
+    def _shown_part(self, picture: pictures.Picture, width: int, height: int) -> tuple[int, int]:
         """Return the first row and the first column of the picture that are shown."""
         most_top, most_left = max(0, len(picture.rows) - height), max(0, picture.columns - width)
         if self._moved is not None:
@@ -102,7 +102,7 @@ class Mirror:
         self._first = min(top, most_top), min(left, most_left)
         return self._first
 
-    def _status(self, picture: pictures.Picture | None, width: int) -> str:
+    def _status_row(self, picture: pictures.Picture | None, width: int) -> str:
         size = ""
         if picture is not None:
             fits = self._size[0] >= picture.columns and self._size[1] >= len(picture.rows)
@@ -133,17 +133,17 @@ def svg(picture: pictures.Picture, *, title: str) -> str:
     console = Console(record=True, width=picture.columns, file=io.StringIO(), force_terminal=True, legacy_windows=False)
     rows = len(picture.text.split("\n"))
     for runs in picture.rows[:rows]:
-        console.print(_text(runs), soft_wrap=True, highlight=False)
+        console.print(_rich_text(runs), soft_wrap=True, highlight=False)
     return console.export_svg(title=title, theme=MONOKAI, code_format=_SVG, unique_id="beam")
 
 
-def _text(runs: tuple[pictures.Run, ...]) -> Text:
+def _rich_text(runs: tuple[pictures.Run, ...]) -> Text:
     from rich.style import Style
     from rich.text import Text
 
     text = Text(end="\n", no_wrap=True)
     for run in runs:
-        words = [_RICH.get(word, word) for word in run.looks]
+        words = [_RICH_LOOKS.get(word, word) for word in run.looks]
         words += [run.colour.replace(" ", "_")] if run.colour else []
         words += ["on", run.ground.replace(" ", "_")] if run.ground else []
         style = Style.parse(" ".join(words))
@@ -151,4 +151,4 @@ def _text(runs: tuple[pictures.Run, ...]) -> Text:
     return text
 
 
-_RICH = {"italics": "italic", "underscore": "underline", "strikethrough": "strike"}  # where rich has another word
+_RICH_LOOKS = {"italics": "italic", "underscore": "underline", "strikethrough": "strike"}  # names that differ in Rich

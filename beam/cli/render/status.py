@@ -13,33 +13,35 @@ from beam import Status, clock
 from beam.cli.render.asks import short_id, time_left
 from beam.cli.render.calls import brief_call
 from beam.cli.render.charts import bar, sparkline
-from beam.cli.render.tables import ago, columns, without_empty
+from beam.cli.render.tables import ago, print_columns, without_empty
 from beam.cli.render.text import one_line, write
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from beam import AgentStatus, GitPlace, KeptProcess, Running, UsageLine
 
-_CIRCUIT = ("closed", "open", "half open")
-_TOKENS = ("input", "output", "cached", "cache_write", "reasoning")
-_CALL = 60  # columns
+_CIRCUIT_STATES = ("closed", "open", "half open")
+_TOKEN_KINDS = ("input", "output", "cached", "cache_write", "reasoning")
+_CALL_WIDTH = 60  # columns
 Sample = tuple[dict[str, str], float]
 
 
-def table(found: Sequence[AgentStatus], project: Path) -> None:
+def print_table(found: Sequence[AgentStatus], project: Path) -> None:
     """Print one line per agent, with its folder if that is not the project's."""
     here = os.path.realpath(project)
     rows = []
     for line in found:
         waiting = f"{line.waiting} ({ago(line.oldest)})" if line.oldest is not None else str(line.waiting)
         cost = _cost(line.totals.cost_usd, line.estimated_usd)
-        elsewhere = f"in {line.folder}{_on(line.git)}" if line.folder and os.path.realpath(line.folder) != here else ""
-        what = "; ".join(filter(None, (*_what(line), elsewhere)))
+        elsewhere = (
+            f"in {line.folder}{_branch_text(line.git)}" if line.folder and os.path.realpath(line.folder) != here else ""
+        )
+        what = "; ".join(filter(None, (*_activity_texts(line), elsewhere)))
         rows.append((line.agent, line.state, waiting, str(line.dead), str(line.totals.turns), cost, what))
-    columns(("AGENT", "STATE", "WAIT", "DEAD", "TURNS", "COST", "LAST"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("AGENT", "STATE", "WAIT", "DEAD", "TURNS", "COST", "LAST"), rows, wide=is_terminal(sys.stdout))
 
 
-def _what(line: AgentStatus) -> Iterator[str]:
+def _activity_texts(line: AgentStatus) -> Iterator[str]:
     trouble = line.error or line.blocked or (line.untrusted and f"{line.untrusted}: beam trust")
     if line.circuit == "half open":
         yield "circuit half open"
@@ -62,24 +64,24 @@ def _what(line: AgentStatus) -> Iterator[str]:
         count = f"{turn.processes} process{'es' if turn.processes != 1 else ''}" if turn.processes else ""
         for ask in turn.asks:
             yield f"asks for {ask.tool} (beam approve {short_id(ask.id)}, {time_left(ask.expires)} left)"
-        used = (*_used(turn), count, memory)
-        yield ", ".join(filter(None, (f"turn {turn.turn} for {ago(turn.since)}", _doing(turn), *used)))
+        used = (*_usage_texts(turn), count, memory)
+        yield ", ".join(filter(None, (f"turn {turn.turn} for {ago(turn.since)}", _doing_text(turn), *used)))
     elif line.last is not None:
         if line.kept is not None:
-            yield _kept(line.kept)
+            yield _kept_text(line.kept)
         yield f"{line.last.status} {ago(line.last.at)} ago" + (f": {line.last.reason}" if line.last.reason else "")
 
 
-def _doing(turn: Running) -> str:
+def _doing_text(turn: Running) -> str:
     """Return the running tool, the most telling part of its input, and how long it has run."""
     if turn.call is None:
         return ", ".join(turn.tools)
-    what = one_line(brief_call(turn.call.name, bytes(turn.call.input)), _CALL)
+    what = one_line(brief_call(turn.call.name, bytes(turn.call.input)), _CALL_WIDTH)
     more = f" and {len(turn.tools) - 1} more" if len(turn.tools) > 1 else ""
     return f"{what} for {ago(turn.call.since)}{more}"
 
 
-def _used(turn: Running) -> Iterator[str]:
+def _usage_texts(turn: Running) -> Iterator[str]:
     if turn.usage is not None:
         tokens = sum(
             count or 0 for count in (turn.usage.input_tokens, turn.usage.cached_tokens, turn.usage.output_tokens)
@@ -93,10 +95,10 @@ def project_line(project: Path, found: Sequence[AgentStatus]) -> str:
     repository."""
     here = os.path.realpath(project)
     git = next((line.git for line in found if line.git is not None and os.path.realpath(line.folder) == here), None)
-    return f"{project}{_on(git)}"
+    return f"{project}{_branch_text(git)}"
 
 
-def _on(git: GitPlace | None) -> str:
+def _branch_text(git: GitPlace | None) -> str:
     if git is None:
         return ""
     branch = f" on branch {git.branch}" if git.branch is not None else f" at commit {git.commit}"
@@ -104,29 +106,29 @@ def _on(git: GitPlace | None) -> str:
     return branch + (f", a work tree of {git.repository}" if shared else "")
 
 
-def _kept(kept: KeptProcess) -> str:
+def _kept_text(kept: KeptProcess) -> str:
     memory = f" ({kept.rss_mb:.0f} MB)" if kept.rss_mb else ""
     until = f" until {clock.local_time(kept.until)}" if kept.until is not None else ""
     return f"{kept.via} kept{memory}{until} by pid {kept.holder}"
 
 
-def tools(found: Sequence[AgentStatus]) -> None:
+def print_tools(found: Sequence[AgentStatus]) -> None:
     """Print one line per agent and tool. The tools of an agent are sorted by their number of calls, the highest
     first."""
     rows = [
         (agent.agent, one_line(name, 60), str(calls), str(failed))
         for agent in found
-        for name, calls, failed in sorted(_tools(agent), key=lambda each: -each[1])
+        for name, calls, failed in sorted(_tool_counts(agent), key=lambda each: -each[1])
     ]
-    columns(("AGENT", "TOOL", "CALLS", "FAILED"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("AGENT", "TOOL", "CALLS", "FAILED"), rows, wide=is_terminal(sys.stdout))
 
 
-def _tools(agent: AgentStatus) -> list[tuple[str, int, int]]:
+def _tool_counts(agent: AgentStatus) -> list[tuple[str, int, int]]:
     """Return (name, number of calls, number of failed calls) for each tool."""
     return [(name, tool.calls, tool.failed) for name, tool in sorted(agent.totals.by_tool.items())]
 
 
-def usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[int]] = {}) -> None:
+def print_usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[int]] = {}) -> None:
     """Print one line per agent and model, and the sum. `activity` contains each agent's tokens per day, for the last
     days. With `activity`, each line has a bar that shows its cost in proportion to the highest cost, and each agent a
     sparkline of its tokens."""
@@ -139,7 +141,7 @@ def usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[int]] =
             days = activity.get(line.agent, ()) if line.agent not in shown else ()
             shown.add(line.agent)
             picture = f"{bar(_spent(line), most)} {sparkline(days)}".rstrip()
-        tokens = (getattr(line.usage, f"{kind}_tokens") for kind in _TOKENS)
+        tokens = (getattr(line.usage, f"{kind}_tokens") for kind in _TOKEN_KINDS)
         figures = ("" if count is None else str(count) for count in tokens)
         name = "total" if line.agent is None else line.agent
         calls = "" if line.usage.calls is None else str(line.usage.calls)
@@ -156,16 +158,16 @@ def usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[int]] =
         )
     head = ("AGENT", "MODEL", "TURNS", "CALLS", "INPUT", "OUTPUT", "CACHED", "WRITTEN", "REASONING", "COST", "")
     if is_terminal(sys.stdout) and rows:
-        columns(*without_empty(head, rows), wide=True)
+        print_columns(*without_empty(head, rows), wide=True)
     else:
-        columns(head, rows, wide=False)
+        print_columns(head, rows, wide=False)
 
 
 def _spent(line: UsageLine) -> float:
     """Return the amount that the bar of the line shows: the cost or, if the line has no cost, its tokens in
     billions."""
     cost = (line.cost_usd or 0.0) + (line.estimated_usd or 0.0)
-    return cost or sum(getattr(line.usage, f"{kind}_tokens") or 0 for kind in _TOKENS) * 1e-9
+    return cost or sum(getattr(line.usage, f"{kind}_tokens") or 0 for kind in _TOKEN_KINDS) * 1e-9
 
 
 def _cost(reported: float | None, estimated: float | None) -> str:
@@ -178,19 +180,19 @@ def _cost(reported: float | None, estimated: float | None) -> str:
 # -- Prometheus --------------------------------------------------------------------------------------------------------
 
 
-def metrics(agents: Sequence[AgentStatus], used: Sequence[UsageLine], *, broker: bool, now: float) -> None:
+def print_metrics(agents: Sequence[AgentStatus], used: Sequence[UsageLine], *, broker: bool, now: float) -> None:
     """Print every figure as a gauge or counter of Prometheus. `now` is the time in seconds since the epoch."""
-    for name, kind, text, samples in _families(agents, used, broker, now):
+    for name, kind, text, samples in _metric_families(agents, used, broker, now):
         write(sys.stdout, f"# HELP {name} {text}\n# TYPE {name} {kind}\n")
         for labels, value in samples:
             inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
             write(sys.stdout, f"{name}{'{' + inside + '}' if inside else ''} {value:.10g}\n")
 
 
-def _families(
+def _metric_families(
     agents: Sequence[AgentStatus], used: Sequence[UsageLine], broker: bool, now: float
 ) -> Iterator[tuple[str, str, str, list[Sample]]]:
-    running = [(line.agent, turns) for line in agents if (turns := _running(line))]
+    running = [(line.agent, turns) for line in agents if (turns := _running_turns(line))]
     yield "beam_broker_up", "gauge", "Whether a broker serves the root.", [({}, float(broker))]
     yield "beam_queue_depth", "gauge", "Messages that wait.", [({"agent": a.agent}, a.waiting) for a in agents]
     yield "beam_queue_dead", "gauge", "Dead letters.", [({"agent": a.agent}, a.dead) for a in agents]
@@ -205,7 +207,7 @@ def _families(
         [
             (
                 {"agent": a.agent},
-                float(len(_running(a)) + sum(turn.state == "running" and turn.turn is None for turn in a.once)),
+                float(len(_running_turns(a)) + sum(turn.state == "running" and turn.turn is None for turn in a.once)),
             )
             for a in agents
         ],
@@ -239,7 +241,7 @@ def _families(
         [
             ({"agent": a.agent, "state": state.replace(" ", "_")}, float(a.circuit == state))
             for a in agents
-            for state in _CIRCUIT
+            for state in _CIRCUIT_STATES
         ],
     )
     yield (
@@ -268,11 +270,11 @@ def _families(
     )
     yield (
         *("beam_tool_calls_total", "counter", "Calls of tools."),
-        [({"agent": a.agent, "tool": name}, calls) for a in agents for name, calls, _ in _tools(a)],
+        [({"agent": a.agent, "tool": name}, calls) for a in agents for name, calls, _ in _tool_counts(a)],
     )
     yield (
         *("beam_tool_failures_total", "counter", "Calls of tools that failed."),
-        [({"agent": a.agent, "tool": name}, failed) for a in agents for name, _, failed in _tools(a)],
+        [({"agent": a.agent, "tool": name}, failed) for a in agents for name, _, failed in _tool_counts(a)],
     )
     each = [({"agent": line.agent, "model": line.model or ""}, line) for line in used if line.agent is not None]
     yield (
@@ -280,7 +282,7 @@ def _families(
         [
             ({**labels, "kind": kind}, count)
             for labels, line in each
-            for kind in _TOKENS
+            for kind in _TOKEN_KINDS
             if (count := getattr(line.usage, f"{kind}_tokens")) is not None
         ],
     )
@@ -294,7 +296,7 @@ def _families(
     )
 
 
-def _running(line: AgentStatus) -> list[Running]:
+def _running_turns(line: AgentStatus) -> list[Running]:
     """Return the agent's running turns, including those of --once."""
     turn = line.running
     has_died = turn is not None and turn.alive is False and turn.lease_until is None

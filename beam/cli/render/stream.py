@@ -27,7 +27,7 @@ from beam.cli.render.text import (
     truncate,
     write,
 )
-from beam.cli.render.trouble import Trouble
+from beam.cli.render.trouble import HeldNotices
 from beam.cli.streams import is_colourful, is_terminal
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 _WIDTH_IN_A_PIPE = 200
 _LONGEST_NAME = 24
-_LANE = 5  # characters of an id
-_SESSION = re.compile(r"@session-([0-9a-f]{4})[0-9a-f]*$")
-_MOMENT = re.compile(r"/\d+$")
+_LANE_LENGTH = 5  # the last characters of a lane's id, which are shown
+_SESSION_NAME = re.compile(r"@session-([0-9a-f]{4})[0-9a-f]*$")
+_TRAILING_NUMBER = re.compile(r"/\d+$")
 
 
 class RenderedLine(Struct, frozen=True):
@@ -52,10 +52,10 @@ class RenderedLine(Struct, frozen=True):
     text: str
     time: str = ""
     result: str = ""
-    is_whole: bool = False  # never cut: its end is what counts
+    is_whole: bool = False  # true if the end of the line is its important part
 
 
-class Line(Struct, frozen=True):
+class EventLine(Struct, frozen=True):
     """One event to print.
 
     If several roots are shown, `root` is the path of the event's root, and `project` is the folder of that root;
@@ -72,12 +72,12 @@ class Line(Struct, frozen=True):
     agent_dir: Path | None = None
 
     @property
-    def qualified(self) -> AnyEvent:
+    def qualified_event(self) -> AnyEvent:
         """Return the event with an agent name that is unique among all shown roots."""
-        return self._as(f"{self.root}/", self.lane)
+        return self._with_name(f"{self.root}/", self.lane)
 
     @property
-    def shown(self) -> AnyEvent:
+    def shown_event(self) -> AnyEvent:
         """Return the event with an agent name for people. The name has the form `folder/agent` if several roots are
         shown. For a `--once` session, `:` and the end of the message's id follow. An imported event gets the time when
         it happened."""
@@ -85,19 +85,19 @@ class Line(Struct, frozen=True):
             cli, _, session_id = self.event.agent.partition("~")
             folder = f"{Path(self.session.cwd).name}/" if self.session.cwd else ""
             return replace(self.event, agent=f"{folder}{cli}~{session_id[-4:]}")
-        short = self.lane[-_LANE:] if self.lane is not None else None
-        shown = self._as(f"{self.project.name}/" if self.project is not None else "", short)
+        short = self.lane[-_LANE_LENGTH:] if self.lane is not None else None
+        shown = self._with_name(f"{self.project.name}/" if self.project is not None else "", short)
         if self.agent_dir is not None:
             shown = events.with_image_in(shown, str(self.agent_dir))
         return replace(shown, ts=shown.imported) if shown.imported else shown
 
-    def _as(self, folder: str, lane: str | None) -> AnyEvent:
+    def _with_name(self, folder: str, lane: str | None) -> AnyEvent:
         lane = f":{lane}" if lane is not None else ""
         if self.root is None and not lane:
             return self.event
         return replace(self.event, agent=f"{folder if self.root is not None else ''}{self.event.agent}{lane}")
 
-    def encoded(self) -> bytes:
+    def to_json(self) -> bytes:
         """Return the event as JSON. The fields `root`, `project` and `lane` are added or, for a session that beam did
         not start, `cli`, `session_id` and `folder`."""
         data = events.encode(self.event)
@@ -141,27 +141,27 @@ class Stream:
         self._colours: dict[str, int] = {}
         self._verbose = verbose
         self._calls = Calls()
-        self._trouble = Trouble()
+        self._trouble = HeldNotices()
         self._long = LongTurns()
         self._used: dict[tuple[str, str], events.MemberUsed] = {}
         self._told_used: events.MemberUsed | None = None
         self._silent: set[str] = set()
-        self._failed: str | None = None  # the message whose failure was told last
+        self._failed: str | None = None  # id of the message whose failure was printed last
         self._threads: dict[str, int] = {}
         self._working: dict[str, str] = {}
         self._name_width = 8
 
-    def batch(self, batch: Sequence[Line]) -> None:
+    def batch(self, batch: Sequence[EventLine]) -> None:
         """Print events that came together, with their agents' names in one column."""
         if not self._json:
-            self._widen(line.shown for line in batch)
+            self._widen_names(line.shown_event for line in batch)
             report = [line.event for line in batch if isinstance(line.event, events.MemberUsed)]
             self._used = {(event.agent, event.ts): event for event in report}
         for line in batch:
             if self._json:
-                write(self._stream, safe_json(line.encoded().decode(), self._stream) + "\n")
+                write(self._stream, safe_json(line.to_json().decode(), self._stream) + "\n")
             else:
-                self.event(line.shown)
+                self.event(line.shown_event)
 
     def print_team_state(self, shown: TeamShown, now: str) -> None:
         """Print the state of a team at the time `now` (RFC 3339): what each member does, and who is stuck."""
@@ -172,20 +172,20 @@ class Stream:
             (events.Notice(text=text, ts=now, agent=f"{who}@{shown.team.team}"), mark)
             for who, mark, text in team.state_lines(shown)
         ]
-        self._widen(event for event, _ in lines)
+        self._widen_names(event for event, _ in lines)
         for event, mark in lines:
             self._print(event, RenderedLine(mark, event.text))
 
-    def find(self, batch: Sequence[Line], event_id: str) -> int:
+    def print_event_in_full(self, batch: Sequence[EventLine], event_id: str) -> int:
         """Print the event with this id in full, and return 0. Raises NotFoundError if no event in the batch has this
         id."""
         found = 0
         for line in batch:
-            shown = line.shown
+            shown = line.shown_event
             if isinstance(shown, events.ToolCalled):
                 self._calls.on_called(shown)
             if short_id(shown) == event_id.lower():
-                self._whole(line)
+                self._print_in_full(line)
                 found += 1
         if not found:
             raise NotFoundError(
@@ -198,27 +198,27 @@ class Stream:
         if self._json:
             write(self._stream, safe_json(events.encode(event).decode(), self._stream) + "\n")
             return
-        for call in self._calls.before(event):
-            self._print(call, RenderedLine("⚙", calls.what(call)))
-        self._notices(self._trouble.before(event))
+        for call in self._calls.due_before(event):
+            self._print(call, RenderedLine("⚙", calls.call_text(call)))
+        self._print_notices(self._trouble.due_before(event))
         self._long.update(event)
-        if not self._verbose and (is_internal(event) or self._trouble.takes(event)):
+        if not self._verbose and (is_internal(event) or self._trouble.hold_back(event)):
             return
-        line = self._rendered(event)
+        line = self._render(event)
         if line is not None:
             self._print(event, line)
 
-    def running(self, begun: Sequence[Line], now: str) -> None:
+    def print_running_turn(self, begun: Sequence[EventLine], now: str) -> None:
         """Record a running turn from its events so far (`begun`), and print its progress at the time `now` (RFC
         3339)."""
         for line in begun:
-            event = line.shown
+            event = line.shown_event
             if isinstance(event, events.ToolCalled):
                 self._calls.on_called(event)
             elif isinstance(event, events.ToolReturned):
-                self._calls.returned(event)
+                self._calls.take_returned(event)
             self._long.update(event)
-        report = self._long.progress_of(begun[0].shown.agent, now, self._calls) if begun else None
+        report = self._long.progress_of(begun[0].shown_event.agent, now, self._calls) if begun else None
         if report is not None:
             self._print(report[0], RenderedLine("▶", report[1]), at=now)
 
@@ -226,55 +226,58 @@ class Stream:
         """Print the calls and the turns that have run for long at the time `now` (RFC 3339), and notices that were held
         back until then."""
         for call in self._calls.due(now):
-            self._print(call, RenderedLine("⚙", calls.what(call)))
-        self._notices(self._trouble.due(now))
+            self._print(call, RenderedLine("⚙", calls.call_text(call)))
+        self._print_notices(self._trouble.due(now))
         for event, text in self._long.due(now, self._calls):
             self._print(event, RenderedLine("…", text), at=now)
 
     def end(self) -> None:
         """Print everything that was held back, such as calls that did not return, then flush. No more events come after
         this."""
-        for call in self._calls.rest():
-            self._print(call, RenderedLine("⚙", calls.what(call)))
-        self._notices(self._trouble.rest())
+        for call in self._calls.due_at_end():
+            self._print(call, RenderedLine("⚙", calls.call_text(call)))
+        self._print_notices(self._trouble.due_at_end())
         self.flush()
 
     def flush(self) -> None:
         """Flush everything that was printed."""
         self._stream.flush()
 
-    def _notices(self, notices: Iterable[events.Notice]) -> None:
+    def _print_notices(self, notices: Iterable[events.Notice]) -> None:
         for notice in notices:
             self._print(notice, RenderedLine("!", notice.text))
 
-    def _whole(self, line: Line) -> None:
+    def _print_in_full(self, line: EventLine) -> None:
         if self._json:
             self.batch((line,))
             return
-        event = line.shown
-        call = self._calls.returned(event) if isinstance(event, events.ToolReturned) else None
-        rendered = self._rendered(event)
+        event = line.shown_event
+        call = self._calls.take_returned(event) if isinstance(event, events.ToolReturned) else None
+        rendered = self._render(event)
         if rendered is None and isinstance(event, events.ToolCalled):
             rendered = RenderedLine("⚙", f"{event.name} {bytes(event.input).decode()}")
         if rendered is None:
             return
         text = f"{rendered.text} {rendered.time}".rstrip()
         if call is not None and isinstance(event, events.ToolReturned):
-            text = f"{call.name} {bytes(call.input).decode()} {calls.took(call, event)}".rstrip() + f"\n{event.output}"
-        shown = escape_controls(f"{event.ts[11:19]} {_name(event)} {rendered.mark} {text}")
+            text = (
+                f"{call.name} {bytes(call.input).decode()} {calls.duration_text(call, event)}".rstrip()
+                + f"\n{event.output}"
+            )
+        shown = escape_controls(f"{event.ts[11:19]} {_name_text(event)} {rendered.mark} {text}")
         write(self._stream, (ascii_only(shown) if self._ascii else shown) + "\n")
 
-    def _widen(self, batch: Iterable[AnyEvent]) -> None:
-        longest = max((display_width(collapse_to_line(_name(event))) for event in batch), default=0)
+    def _widen_names(self, batch: Iterable[AnyEvent]) -> None:
+        longest = max((display_width(collapse_to_line(_name_text(event))) for event in batch), default=0)
         self._name_width = min(_LONGEST_NAME, max(self._name_width, longest))
 
     def _print(self, event: AnyEvent, line: RenderedLine, *, at: str = "") -> None:
-        self._widen((event,))
+        self._widen_names((event,))
         fit = ascii_only if self._ascii else str
-        mark = line.mark.translate(team.ASCII) if self._ascii else line.mark
+        mark = line.mark.translate(team.ASCII_MARKS) if self._ascii else line.mark
         columns = _columns() if self._terminal else _WIDTH_IN_A_PIPE
         when = f"{escape_controls((at or event.ts)[11:19])} "
-        name = truncate(fit(collapse_to_line(_name(event))), self._name_width)
+        name = truncate(fit(collapse_to_line(_name_text(event))), self._name_width)
         name += " " * (self._name_width - display_width(name))
         indent = "  " if getattr(event, "parent", None) else ""
         room = max(20, columns - len(when) - display_width(name) - len(indent) - display_width(mark) - 2)
@@ -283,8 +286,8 @@ class Stream:
         if not line.is_whole and display_width(text) + display_width(result) + len(tail) > room:
             tail += f" {short_id(event)}"
             left = max(8, room - len(tail))
-            text = _cut(text, max(left - display_width(result), left // 2 if result else left), fit)
-            text = _cut(text + result, left, fit)
+            text = _cut_text(text, max(left - display_width(result), left // 2 if result else left), fit)
+            text = _cut_text(text + result, left, fit)
         else:
             text += result
         if not self._colourful:
@@ -296,29 +299,29 @@ class Stream:
         body = f"{text}\x1b[2m{tail}\x1b[0m" if tail else text
         write(self._stream, f"\x1b[2m{when}\x1b[0m\x1b[{colour}m{name}\x1b[0m {indent}{mark} {body}\n")
 
-    def _rendered(self, event: AnyEvent) -> RenderedLine | None:
+    def _render(self, event: AnyEvent) -> RenderedLine | None:
         match event:
             case events.ToolReturned() if event.call_id not in self._silent or event.is_error:
-                return self._returned(event)
+                return self._render_returned(event)
             case events.MemberWorking():
                 self._working[event.agent] = event.ts
             case events.MemberIdle():
                 seconds = calls.seconds_between(self._working.pop(event.agent, ""), event.ts)
-                line = team.render(event)
+                line = team.team_event_text(event)
                 return line and RenderedLine(*line, durations.show(seconds) if seconds is not None else "")
             case events.Text() if (used := self._used.pop((event.agent, event.ts), None)) is not None:
                 self._told_used = used
-                return RenderedLine("│", event.text, team.used(used))
+                return RenderedLine("│", event.text, team.usage_text(used))
             case events.MemberUsed() if event is self._told_used:
                 return None
             case events.MailSent(kind="message"):
-                line = team.render(event)
+                line = team.team_event_text(event)
                 return line and RenderedLine(
-                    line[0] + self._thread(" ".join(sorted((event.sender, event.to)))), line[1]
+                    line[0] + self._thread_number(" ".join(sorted((event.sender, event.to)))), line[1]
                 )
             case events.MessageQueued() if event.thread and event.sender != "human":
                 mark, text = sign_and_text(event) or ("", "")
-                return RenderedLine(mark + self._thread(event.thread), text)
+                return RenderedLine(mark + self._thread_number(event.thread), text)
             case events.ToolCalled() if team.has_own_event(event):
                 self._silent.add(event.call_id)
                 return None
@@ -331,31 +334,31 @@ class Stream:
             case events.MemberJoined() if event.colour in team.COLOURS:
                 self._colours[event.agent] = team.COLOURS[event.colour]
             case events.MessageDead() if event.message_id == self._failed:
-                return None  # its failure says so already
+                return None  # the line about its failure says so already
             case events.TurnFinished():
-                return self._finished(event)
+                return self._render_finished(event)
             case events.ImageSeen() if event.path:
                 return RenderedLine("·", image_text(event), is_whole=True)
         line = sign_and_text(event)
         return RenderedLine(*line) if line is not None else None
 
-    def _finished(self, event: events.TurnFinished) -> RenderedLine:
+    def _render_finished(self, event: events.TurnFinished) -> RenderedLine:
         mark, text = sign_and_text(event) or ("", "")
         if event.exit_code and event.message_id is not None:
             self._failed = event.message_id
-        said = self._trouble.in_short(event)
+        said = self._trouble.last_notice(event)
         return RenderedLine(mark, f"{text}; its CLI said: {said}" if said else text)
 
-    def _thread(self, thread: str) -> str:
+    def _thread_number(self, thread: str) -> str:
         """Return the number, as text, that this stream gives to a conversation."""
         return str(self._threads.setdefault(thread, len(self._threads) + 1))
 
-    def _returned(self, event: events.ToolReturned) -> RenderedLine:
-        call = self._calls.returned(event)
-        about = calls.what(call) if call is not None else "tool"
+    def _render_returned(self, event: events.ToolReturned) -> RenderedLine:
+        call = self._calls.take_returned(event)
+        about = calls.call_text(call) if call is not None else "tool"
         result = "the turn ended first" if event.unfinished else event.output
         mark = "✗" if event.is_error or event.unfinished else "✓"
-        return RenderedLine(mark, about, calls.took(call, event) if call is not None else "", result)
+        return RenderedLine(mark, about, calls.duration_text(call, event) if call is not None else "", result)
 
 
 def _columns() -> int:
@@ -365,11 +368,11 @@ def _columns() -> int:
     return get_terminal_size((80, 24)).columns
 
 
-def _name(event: AnyEvent) -> str:
-    return _SESSION.sub(r"@\1", event.agent).replace("@session-", "@")
+def _name_text(event: AnyEvent) -> str:
+    return _SESSION_NAME.sub(r"@\1", event.agent).replace("@session-", "@")
 
 
-def _cut(text: str, width: int, fit: Callable[[str], str]) -> str:
+def _cut_text(text: str, width: int, fit: Callable[[str], str]) -> str:
     """Return the text cut to at most `width` columns. `fit` converts `…` for the stream, and the width of the converted
     sign counts."""
     return text if display_width(text) <= width else fit(truncate(text, width + 1 - display_width(fit("…"))))
@@ -378,9 +381,9 @@ def _cut(text: str, width: int, fit: Callable[[str], str]) -> str:
 def short_id(event: AnyEvent) -> str:
     """Return five characters that identify an event. They are the same at any time and from any source of the event."""
     if isinstance(event, events.MailSent):
-        key = f"mail/{event.agent}/{event.to}/{event.text}"  # its id is not known to all who know of it
+        key = f"mail/{event.agent}/{event.to}/{event.text}"  # not every source of a mail knows the mail's id
         return _short_id(key)
-    key = "" if event.seq else _MOMENT.sub("", getattr(event, "key", ""))
+    key = "" if event.seq else _TRAILING_NUMBER.sub("", getattr(event, "key", ""))
     if not key:
         tag = str(event.__struct_config__.tag)
         key = f"{tag}/{event.agent}/{event.ts}/{event.seq}/{getattr(event, 'call_id', '')}"

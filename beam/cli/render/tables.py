@@ -9,7 +9,7 @@ from beam.cli.render.text import escape_controls, one_line, write
 from beam.cli.streams import is_colourful
 
 
-def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
+def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
     """Print rows below their head. With `wide`, the columns are aligned and cut at the edge of the terminal; otherwise
     the cells are separated by tabs."""
     if not wide:
@@ -40,7 +40,7 @@ def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[l
     return [head[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
-def pairs(rows: Sequence[tuple[str, str]]) -> None:
+def print_pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one pair per line."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from beam import AnyEvent, durations, events
-from beam.cli.render.calls import brief
-from beam.cli.render.tables import ago, columns
+from beam.cli.render.calls import brief_doing
+from beam.cli.render.tables import ago, print_columns
 from beam.cli.render.text import collapse_to_line, one_line, safe, write
 from beam.cli.streams import is_terminal
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from beam import MailLine, MemberLine, Task, TaskLine, TeamLine, TeamShown, Wait
 
 
-def teams(lines: Sequence[TeamLine]) -> None:
+def print_teams(lines: Sequence[TeamLine]) -> None:
     """Print the list of teams."""
     rows = []
     for line in lines:
@@ -28,7 +28,7 @@ def teams(lines: Sequence[TeamLine]) -> None:
         members = f"{'?' if line.working is None else line.working}/{line.members}" if line.members else ""
         mail = str(line.waiting_mail) if line.waiting_mail else ""
         rows.append((line.team, line.state, age, members, mail, tasks, orphans or line.cwd))
-    columns(("TEAM", "STATE", "AGE", "WORKING", "MAIL", "TASKS", "WHERE"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("TEAM", "STATE", "AGE", "WORKING", "MAIL", "TASKS", "WHERE"), rows, wide=is_terminal(sys.stdout))
 
 
 def print_team(team: TeamShown) -> None:
@@ -37,8 +37,10 @@ def print_team(team: TeamShown) -> None:
     lead = f", led by {line.lead}" + (f" (pid {line.lead_pid})" if line.lead_pid else "") if line.lead else ""
     since = f", for {ago(line.created)}" if line.created else ""
     write(sys.stdout, safe(f"{line.team}: {line.state}{lead}{since}, in {line.cwd or line.home}\n\n", sys.stdout))
-    rows = [_member(member) for member in team.members]
-    columns(("MEMBER", "STATE", "FOR", "MODEL", "TOKENS", "COST", "MAIL", "DOING"), rows, wide=is_terminal(sys.stdout))
+    rows = [_member_row(member) for member in team.members]
+    print_columns(
+        ("MEMBER", "STATE", "FOR", "MODEL", "TOKENS", "COST", "MAIL", "DOING"), rows, wide=is_terminal(sys.stdout)
+    )
     for member in team.members:
         if member.last_words:
             write(sys.stdout, f"\n{safe(member.member, sys.stdout)}: {one_line(member.last_words, 500)}")
@@ -49,17 +51,17 @@ def print_team(team: TeamShown) -> None:
         write(sys.stdout, f"\nno price known (as of {team.prices_as_of}): {collapse_to_line(', '.join(unpriced))}\n")
     if team.waits:
         write(sys.stdout, "\n")
-        waits(team.waits)
+        print_waits(team.waits)
 
 
-def changed(task: Task) -> str:
+def task_line(task: Task) -> str:
     """Return one line that shows the state of a task after a change."""
     owner = f", {task.owner}'s" if task.owner else ""
     waits = f", waits for {', '.join(task.blocked_by)}" if task.blocked_by else ""
     return f"#{task.id} {task.subject}: {task.status}{owner}{waits}"
 
 
-def _member(member: MemberLine) -> tuple[str, ...]:
+def _member_row(member: MemberLine) -> tuple[str, ...]:
     cost = "" if not member.tokens else "?" if member.cost_usd is None else f"${member.cost_usd:.4f}"
     return (
         member.member,
@@ -69,7 +71,7 @@ def _member(member: MemberLine) -> tuple[str, ...]:
         f"{member.tokens:,}" if member.tokens else "",
         cost,
         str(member.unread) if member.unread else "",
-        brief(member.doing) if member.state != "idle" else "",
+        brief_doing(member.doing) if member.state != "idle" else "",
     )
 
 
@@ -86,7 +88,7 @@ def state_lines(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
             yield member.member, "■", f"idle{since}: {member.last_words}".rstrip(": ")
         else:
             label = f"works{since}" if member.state else "nothing was seen of it yet"
-            yield member.member, "▶", f"{label}: {brief(member.doing)}".rstrip(": ")
+            yield member.member, "▶", f"{label}: {brief_doing(member.doing)}".rstrip(": ")
     for wait in shown.waits:
         who = "" if wait.who.startswith("#") else wait.who
         subject = f"{wait.who} " if wait.who.startswith("#") else ""
@@ -94,7 +96,7 @@ def state_lines(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
         yield who, "?", f"{subject}waits {on}{ago(wait.since)} already: {wait.what}"
 
 
-def tasks(lines: Sequence[TaskLine]) -> None:
+def print_tasks(lines: Sequence[TaskLine]) -> None:
     """Print a team's tasks, one line each."""
     rows = []
     for line in lines:
@@ -102,10 +104,10 @@ def tasks(lines: Sequence[TaskLine]) -> None:
         label = "ready" if line.is_ready else "blocked" if waits_for and line.status == "pending" else line.status
         since = ago(line.since) if line.since else ""
         rows.append((f"#{line.id}", label, line.owner or "", since, waits_for, line.subject))
-    columns(("TASK", "STATUS", "OWNER", "FOR", "AFTER", "SUBJECT"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("TASK", "STATUS", "OWNER", "FOR", "AFTER", "SUBJECT"), rows, wide=is_terminal(sys.stdout))
 
 
-def mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
+def print_mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
     """Print a team's mail, one line per message; with `by_thread`, under one heading per conversation."""
     thread = ""
     for line in lines:
@@ -114,11 +116,11 @@ def mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
             thread = line.thread
             write(sys.stdout, safe(f"{gap}{thread}\n", sys.stdout))
         head = f"{line.at[11:19]} {line.sender} → {line.to} ({line.state}) "
-        text = f"{'  ' if by_thread else ''}{head}{one_line(letter(line), 400)}\n"
+        text = f"{'  ' if by_thread else ''}{head}{one_line(mail_text(line), 400)}\n"
         write(sys.stdout, safe(text, sys.stdout))
 
 
-def letter(line: MailLine) -> str:
+def mail_text(line: MailLine) -> str:
     """Return the text of a mail. For a message of the team's own protocol, return its kind and its most telling
     part."""
     if line.kind == "message":
@@ -126,9 +128,21 @@ def letter(line: MailLine) -> str:
     return f"[{line.kind}] {line.summary or _protocol_text(line.text)}".rstrip()
 
 
-_TELLING = ("subject", "summary", "reason", "planContent", "description", "feedback", "message", "idleReason", "error")
-_SILENT = frozenset({"type", "from", "timestamp", "requestId", "request_id", "paneId", "backendType", "permissionMode"})
-_FRAMES = frozenset(  # another event reports what these say
+_TELLING_FIELDS = (
+    "subject",
+    "summary",
+    "reason",
+    "planContent",
+    "description",
+    "feedback",
+    "message",
+    "idleReason",
+    "error",
+)
+_HIDDEN_FIELDS = frozenset(
+    {"type", "from", "timestamp", "requestId", "request_id", "paneId", "backendType", "permissionMode"}
+)
+_MAIL_WITH_OWN_EVENT = frozenset(  # other events report what mail of these kinds says
     {
         "idle_notification",
         "permission_request",
@@ -147,33 +161,33 @@ _FRAMES = frozenset(  # another event reports what these say
 )
 
 
-_OBVIOUS = frozenset({"", "transcript", "its pane", "a turn", "busy"})  # how it is known, which is no news
+_OBVIOUS_REASONS = frozenset({"", "transcript", "its pane", "a turn", "busy"})  # not worth printing
 
 
 def _protocol_text(text: str) -> str:
     """Return a message of the team's own protocol as text for people. If no field of the message is telling, return all
     its fields as JSON."""
-    value = _object(text)
+    value = _decode_object(text)
     if value is None:
         return text
-    phrase = next((value[key] for key in _TELLING if isinstance(value.get(key), str) and value[key]), "")
+    phrase = next((value[key] for key in _TELLING_FIELDS if isinstance(value.get(key), str) and value[key]), "")
     answer = next((value[key] for key in ("approved", "allow") if isinstance(value.get(key), bool)), None)
     if value.get("subtype") in ("success", "error"):
         answer = value["subtype"] == "success"
     words = [f"#{value['taskId']}"] if isinstance(value.get("taskId"), str) else []
     words += [] if answer is None else ["yes" if answer else "no"]
     words += [phrase] if phrase else []
-    rest = {key: field for key, field in value.items() if key not in _SILENT}
+    rest = {key: field for key, field in value.items() if key not in _HIDDEN_FIELDS}
     return " ".join(words) or (msgspec.json.encode(rest).decode() if rest else "")
 
 
-def _words(text: str) -> str:
+def _body_text(text: str) -> str:
     """Return a mail as text for people: plain text unchanged, a message of the team's own protocol with its kind."""
-    kind = (_object(text) or {}).get("type")
+    kind = (_decode_object(text) or {}).get("type")
     return f"[{kind}] {_protocol_text(text)}".rstrip() if isinstance(kind, str) else text
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _decode_object(text: str) -> dict[str, Any] | None:
     try:
         value = msgspec.json.decode(text)
     except msgspec.MsgspecError:
@@ -181,16 +195,16 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def waits(lines: Sequence[Wait]) -> None:
+def print_waits(lines: Sequence[Wait]) -> None:
     """Print who waits for what, one line for each wait."""
     rows = [
         (ago(line.since), line.team, line.who or "anyone", f"waits for {line.on}" if line.on else "waits", line.what)
         for line in lines
     ]
-    columns(("FOR", "TEAM", "WHO", "ON", "WHAT"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("FOR", "TEAM", "WHO", "ON", "WHAT"), rows, wide=is_terminal(sys.stdout))
 
 
-_TOLD_OTHERWISE = frozenset({"SendMessage", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"})
+_TOOLS_WITH_OWN_EVENT = frozenset({"SendMessage", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"})
 COLOURS = {
     "red": 31,
     "green": 32,
@@ -204,7 +218,7 @@ COLOURS = {
 }
 
 
-def used(event: events.MemberUsed) -> str:
+def usage_text(event: events.MemberUsed) -> str:
     """Return what a turn used and cost: `3.4k tokens, $0.0123`. If the cost is unknown, the models without a price are
     named instead."""
     tokens = (event.usage.input_tokens or 0) + (event.usage.output_tokens or 0)
@@ -215,10 +229,10 @@ def used(event: events.MemberUsed) -> str:
 
 def has_own_event(event: events.ToolCalled) -> bool:
     """Return whether a member's call is also shown by a mail or task event."""
-    return "@" in event.agent and event.name in _TOLD_OTHERWISE
+    return "@" in event.agent and event.name in _TOOLS_WITH_OWN_EVENT
 
 
-def render(event: AnyEvent) -> tuple[str, str] | None:
+def team_event_text(event: AnyEvent) -> tuple[str, str] | None:
     """Return the mark and the text for what happened in a team; None for other events."""
     match event:
         case events.TeamStarted():
@@ -231,13 +245,13 @@ def render(event: AnyEvent) -> tuple[str, str] | None:
             about = ", ".join(part for part in (event.kind, event.model, event.backend) if part)
             return "+", f"joined ({about}) {event.prompt}"
         case events.MemberWorking():
-            return "▶", "works" + (f" ({event.why})" if event.why not in _OBVIOUS else "")
+            return "▶", "works" + (f" ({event.why})" if event.why not in _OBVIOUS_REASONS else "")
         case events.MemberIdle():
             reason = "" if event.reason == "available" else f" ({event.reason}) {event.failure}"
             task = f" (task {event.task_id} {event.task_status})" if event.task_id and event.task_status else ""
             return "■", f"idle{reason}{task} {event.summary}".rstrip()
         case events.MemberUsed():
-            return "·", f"used {used(event)}"
+            return "·", f"used {usage_text(event)}"
         case events.MemberLeft():
             return "-", f"left: {event.reason}" if event.reason else "left"
         case events.MemberOrphaned():
@@ -252,16 +266,16 @@ def render(event: AnyEvent) -> tuple[str, str] | None:
             is_beginning = event.text.startswith(event.summary.removesuffix("…"))
             summary = "" if is_beginning else f"{event.summary}: "
             return "→", f"{event.to}: {summary}{event.text}"
-        case events.MailSent() if event.kind not in _FRAMES:
-            return "→", f"{event.to}: {_words(event.text)}"
+        case events.MailSent() if event.kind not in _MAIL_WITH_OWN_EVENT:
+            return "→", f"{event.to}: {_body_text(event.text)}"
         case events.MailLost():
-            return "†", f"mail to {event.to} lost: {event.why}: {_words(event.text)}".rstrip(": ")
+            return "†", f"mail to {event.to} lost: {event.why}: {_body_text(event.text)}".rstrip(": ")
         case events.MailDelivered() if (event.waited_s or 0) >= 60:
             return "✉", f"took the mail of {event.sender} after {durations.show(event.waited_s or 0)}"
-    return _task(event)
+    return _task_event_text(event)
 
 
-def _task(event: AnyEvent) -> tuple[str, str] | None:
+def _task_event_text(event: AnyEvent) -> tuple[str, str] | None:
     match event:
         case events.TaskCreated():
             after = f" (after {' '.join(f'#{one}' for one in event.blocked_by)})" if event.blocked_by else ""
@@ -286,7 +300,7 @@ def _task(event: AnyEvent) -> tuple[str, str] | None:
     return None
 
 
-ASCII = str.maketrans(
+ASCII_MARKS = str.maketrans(
     dict(
         zip(
             "→←↩▶■●○│┊⚙✓✗✎☐☑☒◧…·↪†↻✉⇅",

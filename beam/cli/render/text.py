@@ -12,7 +12,7 @@ import msgspec
 from beam import escape_surrogates
 from beam.cli.streams import is_terminal
 
-# C0 but newline and tab, DEL, C1, and what turns the direction of text around.
+# C0 except newline and tab, DEL, C1, and characters that change the direction of text.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\u206a-\u206f]")
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]")
 
@@ -20,10 +20,10 @@ _BEYOND_ASCII = re.compile("[^\x00-\x7f]")
 def escape_controls(text: str) -> str:
     """Return the text with every control character replaced by a visible sign such as `␛`. Line breaks and tabs
     stay."""
-    return _UNSAFE.sub(_shown, text.replace("\r\n", "\n"))
+    return _UNSAFE.sub(_visible_sign, text.replace("\r\n", "\n"))
 
 
-def _shown(match: re.Match[str]) -> str:
+def _visible_sign(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)
@@ -62,24 +62,24 @@ def truncate(text: str, width: int) -> str:
     if text.isascii():
         return text[: max(0, width - 1)] + "…"
     end, used = 0, 1
-    while end < len(text) and used + _cell(text[end]) <= width:
-        used += _cell(text[end])
+    while end < len(text) and used + _char_width(text[end]) <= width:
+        used += _char_width(text[end])
         end += 1
     return text[:end] + "…"
 
 
 def display_width(text: str) -> int:
     """Return how many columns of a terminal a line takes at most."""
-    return len(text) if text.isascii() else sum(map(_cell, text))
+    return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
-def _cell(char: str) -> int:
+def _char_width(char: str) -> int:
     if char.isascii():
         return 1
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-_ASCII = str.maketrans(
+_ASCII_SIGNS = str.maketrans(
     {
         **dict(
             zip(
@@ -97,7 +97,7 @@ _ASCII = str.maketrans(
 def ascii_only(text: str) -> str:
     """Return the text in ASCII. Known signs become similar ASCII signs, and all other characters become escapes
     (`\\xe9`)."""
-    return text if text.isascii() else text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
+    return text if text.isascii() else text.translate(_ASCII_SIGNS).encode("ascii", "backslashreplace").decode()
 
 
 def write(stream: TextIO, text: str) -> None:
@@ -131,7 +131,7 @@ def write_json(value: object) -> None:
     """Write a value to stdout as one JSON object on one line."""
     try:
         data = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # a path is in it that is no UTF-8
+    except UnicodeEncodeError:  # it contains a path that is not UTF-8
         data = msgspec.json.encode(escape_surrogates(value))
     write_line(safe_json(data.decode(), sys.stdout))
 

@@ -30,8 +30,8 @@ summary,.line{font:.85rem/1.4 ui-monospace,monospace;cursor:pointer;color:#777;m
 .line{cursor:default}
 @media print{body{max-width:none}h2{break-after:avoid}}
 """
-_DIGEST = b64encode(sha256(_STYLE.encode()).digest()).decode()
-_POLICY = f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
+_STYLE_DIGEST = b64encode(sha256(_STYLE.encode()).digest()).decode()
+_POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_DIGEST}'; base-uri 'none'; form-action 'none'"
 
 
 def html(found: transcripts.Transcript) -> str:
@@ -48,12 +48,12 @@ def _page(found: transcripts.Transcript) -> Iterator[str]:
     yield f"<body>\n<h1>{name}</h1>\n"
     for place, turn in enumerate(found.turns, 1):
         yield f'<h2 id="t{place}">{_escaped(words.title(turn))}</h2>\n'
-        yield f'<p class="about">{_escaped(words.about(turn))}</p>\n'
+        yield f'<p class="about">{_escaped(words.turn_line(turn))}</p>\n'
         if turn.prompt:
             yield f'<div class="prompt">{_escaped(turn.prompt)}</div>\n'
         for item in words.items(turn):
             yield _item(item)
-        if ended := words.ended(turn):
+        if ended := words.end_line(turn):
             bad = " bad" if turn.exit_code else ""
             yield f'<p class="ended{bad}">{_escaped(ended)}</p>\n'
     yield "</body>\n</html>\n"

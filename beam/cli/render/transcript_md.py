@@ -23,13 +23,13 @@ def _page(found: transcripts.Transcript) -> Iterator[str]:
     yield f"# {_plain(found.agent)}\n"
     for turn in found.turns:
         yield f"## {words.title(turn)}\n"
-        if head := words.about(turn):
+        if head := words.turn_line(turn):
             yield f"{_plain(head)}\n"
         if turn.prompt:
             yield f"**Prompt**\n\n{_quote(turn.prompt)}\n"
         for item in words.items(turn):
             yield from _item(item)
-        if ended := words.ended(turn):
+        if ended := words.end_line(turn):
             yield f"*{_plain(ended)}*\n"
 
 

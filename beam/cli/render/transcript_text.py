@@ -6,7 +6,7 @@ from __future__ import annotations
 from beam import durations, transcripts
 from beam.cli.render.text import collapse_to_line, escape_controls
 
-_SHORT = 100
+_MOST_CHARACTERS = 100
 
 
 def title(turn: transcripts.TurnRecord) -> str:
@@ -16,14 +16,14 @@ def title(turn: transcripts.TurnRecord) -> str:
     return "A prompt that beam did not send" if turn.prompt else "Between turns"
 
 
-def about(turn: transcripts.TurnRecord) -> str:
+def turn_line(turn: transcripts.TurnRecord) -> str:
     """Return one line that says when a turn began, who sent its prompt, and which adapter and model answered."""
     when = f"{turn.begin[:10]} {turn.begin[11:19]} UTC" if turn.begin else ""
     agent = " ".join(filter(None, (turn.adapter, f"({turn.model})" if turn.model else "")))
     return collapse_to_line(" · ".join(filter(None, (when, f"from {turn.sender}" if turn.sender else "", agent))))
 
 
-def ended(turn: transcripts.TurnRecord) -> str:
+def end_line(turn: transcripts.TurnRecord) -> str:
     """Return how the turn ended and what it used; "" for a record that is not a turn."""
     if turn.number is None:
         return ""
@@ -48,10 +48,10 @@ def items(turn: transcripts.TurnRecord) -> list[transcripts.Item]:
     said = "\n\n".join(item.text.strip() for item in found if item.kind == "text" and item.parent is None)
     if reply and not said.endswith(reply):
         found.append(transcripts.Item(kind="text", ts="", text=reply))
-    return [item for place, item in enumerate(found) if item.kind != "plan" or not _is_plan_again(found[place + 1 :])]
+    return [item for place, item in enumerate(found) if item.kind != "plan" or not _has_later_plan(found[place + 1 :])]
 
 
-def _is_plan_again(later: list[transcripts.Item]) -> bool:
+def _has_later_plan(later: list[transcripts.Item]) -> bool:
     return any(item.kind == "plan" for item in later)
 
 
@@ -61,10 +61,10 @@ def summary(item: transcripts.Item) -> str:
         return collapse_to_line(f"file {item.name}: {item.text}")
     if item.kind == "ask":
         decided = item.text or "nobody decided"
-        return collapse_to_line(f"asked for {item.name} {_short(item.input)}: {decided}")
+        return collapse_to_line(f"asked for {item.name} {_shorten(item.input)}: {decided}")
     if item.kind == "tool":
         state = " (did not return)" if item.is_open else " (failed)" if item.is_error else ""
-        return collapse_to_line(f"{item.name or 'tool'} {_short(item.input)}{state}")
+        return collapse_to_line(f"{item.name or 'tool'} {_shorten(item.input)}{state}")
     return collapse_to_line(item.text)
 
 
@@ -74,6 +74,6 @@ def details(item: transcripts.Item) -> list[str]:
     return [escape_controls(text).strip("\n") for text in (asked, item.text if item.kind == "tool" else "") if text]
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     text = "" if text == "null" else text
-    return text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"

@@ -11,7 +11,7 @@ from beam.cli.render.calls import seconds_between
 from beam.cli.render.event_text import is_internal
 from beam.cli.render.text import collapse_to_line
 
-_KEPT_S = 1.0
+_HOLD_S = 1.0
 _BOOKKEEPING = (
     events.UsageSeen,
     events.TextDelta,
@@ -22,39 +22,39 @@ _BOOKKEEPING = (
 )
 
 
-class Trouble:
+class HeldNotices:
     """The held-back notices of each agent."""
 
     def __init__(self) -> None:
         self._notices: dict[str, list[events.Notice]] = {}
 
-    def takes(self, event: AnyEvent) -> bool:
+    def hold_back(self, event: AnyEvent) -> bool:
         """Hold the event back if it is a notice that an agent's CLI gave during a turn. Return whether the event was
         held back."""
         if not isinstance(event, events.Notice) or event.raw is UNSET or event.turn is None:
             return False
         notices = self._notices.setdefault(event.agent, [])
-        if not any(_says(each.text, event.text) for each in notices):
+        if not any(_repeats(each.text, event.text) for each in notices):
             notices.append(event)
         return True
 
-    def before(self, event: AnyEvent) -> list[events.Notice]:
+    def due_before(self, event: AnyEvent) -> list[events.Notice]:
         """Return the notices to print before this event, without those that the event repeats."""
         if isinstance(event, (*_BOOKKEEPING, events.Notice)) or is_internal(event):
             return []
         notices = self._notices.pop(event.agent, [])
         if isinstance(event, events.ToolReturned) and event.is_error:
-            return [each for each in notices if not _says(event.output, each.text)]
+            return [each for each in notices if not _repeats(event.output, each.text)]
         if isinstance(event, events.TurnFinished) and event.exit_code:
             self._notices[event.agent] = notices
             return []
         return notices
 
-    def in_short(self, event: events.TurnFinished) -> str:
+    def last_notice(self, event: events.TurnFinished) -> str:
         """Return the CLI's last notice before this failure; "" if there is none, or if the failure's reason contains a
         notice already."""
         notices = self._notices.pop(event.agent, []) if event.exit_code else []
-        if not notices or any(_says(event.reason or "", each.text) for each in notices):
+        if not notices or any(_repeats(event.reason or "", each.text) for each in notices):
             return ""
         return notices[-1].text
 
@@ -66,7 +66,7 @@ class Trouble:
         }
         return due_now
 
-    def rest(self) -> list[events.Notice]:
+    def due_at_end(self) -> list[events.Notice]:
         """Remove and return all held-back notices."""
         due_now = [each for notices in self._notices.values() for each in notices]
         self._notices.clear()
@@ -74,10 +74,10 @@ class Trouble:
 
 
 def _is_old(notice: events.Notice, now: str) -> bool:
-    return (seconds_between(notice.ts, now) or 0.0) >= _KEPT_S
+    return (seconds_between(notice.ts, now) or 0.0) >= _HOLD_S
 
 
-def _says(text: str, other: str) -> bool:
+def _repeats(text: str, other: str) -> bool:
     """Return whether one of these texts contains the other, ignoring white space."""
     one, two = collapse_to_line(text), collapse_to_line(other)
     return bool(one and two) and (one in two or two in one)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from beam.model.outcome import Usage
-from beam.proxy.wire.sse import broken, dump, event, figures, items, number, person_text, pieces, tokens
+from beam.proxy.wire.sse import broken, count_in, dump, event, figures, items, person_text, pieces, tokens
 from beam.proxy.wire.values import Error, ModelRequest, Reply
 
 __all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
@@ -200,10 +200,10 @@ def used(value: dict[str, Any]) -> Usage | None:
     given = (message if isinstance(message, dict) else value).get("usage")
     if not isinstance(given, dict):
         return None
-    fresh, written = number(given, "input_tokens"), number(given, "cache_creation_input_tokens")
+    fresh, written = count_in(given, "input_tokens"), count_in(given, "cache_creation_input_tokens")
     return Usage(
         input_tokens=None if fresh is None else fresh + (written or 0),
-        output_tokens=number(given, "output_tokens"),
-        cached_tokens=number(given, "cache_read_input_tokens"),
+        output_tokens=count_in(given, "output_tokens"),
+        cached_tokens=count_in(given, "cache_read_input_tokens"),
         cache_write_tokens=written,
     )

@@ -27,10 +27,10 @@ class Dialect(Protocol):
 
 
 DIALECTS: tuple[Dialect, ...] = (anthropic, responses, chat, gemini)
-DOCUMENTS = {"/v1/models": chat.MODELS, "/models": chat.MODELS}  # what a CLI may look at before it asks
+DOCUMENTS = {"/v1/models": chat.MODELS, "/models": chat.MODELS}  # paths that a CLI may read before its first call
 
 
-def of(method: str, path: str) -> tuple[Dialect, Literal["ask", "count"] | None]:
+def dialect_of(method: str, path: str) -> tuple[Dialect, Literal["ask", "count"] | None]:
     """Return the dialect of a request to this path (without its query), and the kind of the request. If no dialect
     knows the path, return the first dialect, in whose format the error is sent, and None."""
     found = ((dialect, dialect.route(method, path)) for dialect in DIALECTS)
@@ -43,7 +43,7 @@ _USUAL = re.compile(
 _BARE = re.compile(r"/(responses|messages|chat/completions)\Z")
 
 
-def usual(path: str) -> str:
+def usual_path(path: str) -> str:
     """Return the path as it is at the vendor's own API, for a path that may have another prefix."""
     if found := _USUAL.search(path):
         return found[1]

@@ -10,7 +10,7 @@ import re
 from typing import Any, Literal
 
 from beam.model.outcome import Usage
-from beam.proxy.wire.sse import broken, dump, event, figures, items, number, person_text, pieces, tokens
+from beam.proxy.wire.sse import broken, count_in, dump, event, figures, items, person_text, pieces, tokens
 from beam.proxy.wire.values import Error, ModelRequest, Reply
 
 __all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
@@ -57,13 +57,13 @@ def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
 
 
 def _prompt(content: dict[str, Any]) -> str:
-    if content.get("role", "user") != "user" or _answers(content):
+    if content.get("role", "user") != "user" or _function_responses(content):
         return ""
     texts = [str(part.get("text") or "") for part in items(content.get("parts")) if not part.get("thought")]
     return "\n".join(text for part in texts if (text := person_text(part)))
 
 
-def _answers(content: dict[str, Any]) -> list[dict[str, Any]]:
+def _function_responses(content: dict[str, Any]) -> list[dict[str, Any]]:
     found = (part.get("functionResponse") for part in items(content.get("parts")))
     return [answer for answer in found if isinstance(answer, dict)]
 
@@ -72,7 +72,7 @@ def _results(contents: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return (call id, text) for each tool result in the last content; [] if it has none."""
     return [
         (str(answer.get("id", "")).removeprefix("call_"), _output(answer.get("response")))
-        for answer in (_answers(contents[-1]) if contents else [])
+        for answer in (_function_responses(contents[-1]) if contents else [])
     ]
 
 
@@ -155,8 +155,8 @@ def used(value: dict[str, Any]) -> Usage | None:
     given = value.get("usageMetadata")
     if not isinstance(given, dict):
         return None
-    whole, cached = number(given, "promptTokenCount"), number(given, "cachedContentTokenCount")
-    thought, written = number(given, "thoughtsTokenCount"), number(given, "candidatesTokenCount")
+    whole, cached = count_in(given, "promptTokenCount"), count_in(given, "cachedContentTokenCount")
+    thought, written = count_in(given, "thoughtsTokenCount"), count_in(given, "candidatesTokenCount")
     return Usage(
         input_tokens=None if whole is None else max(0, whole - (cached or 0)),
         output_tokens=None if written is None and thought is None else (written or 0) + (thought or 0),

@@ -13,7 +13,7 @@ from beam.proxy.wire.values import ModelRequest, Reply
 _CLI_BLOCK = re.compile(  # blocks that CLIs put before and after what a person said
     r"<(system-reminder|environment_context|user_instructions|session_context|environment_details|INSTRUCTIONS)>"
 )
-_OF_THE_CLI = (  # whole messages that a CLI sends in the role of a person
+_CLI_MESSAGES = (  # whole messages that a CLI sends in the role of a person
     "[Request interrupted by user",
     "Output token limit hit. Resume directly",
     "The connection dropped mid-response. Resume directly",
@@ -72,7 +72,7 @@ def person_text(text: str) -> str:
         text = text.partition(f"</{found[1]}>")[2].lstrip()
     while (name := _closing_block(text)) and f"<{name}>" in text:
         text = text.rpartition(f"<{name}>")[0].rstrip()
-    return "" if text.startswith(_OF_THE_CLI) else text
+    return "" if text.startswith(_CLI_MESSAGES) else text
 
 
 def _closing_block(text: str) -> str:
@@ -94,7 +94,7 @@ def join_texts(content: object) -> str:
     return "\n".join(text for part in items(content) if isinstance(text := part.get("text"), str) and text)
 
 
-def number(given: dict[str, Any], name: str) -> int | None:
+def count_in(given: dict[str, Any], name: str) -> int | None:
     """Return the non-negative integer in the field `name`; None if there is none."""
     value = given.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
@@ -103,15 +103,15 @@ def number(given: dict[str, Any], name: str) -> int | None:
 def openai_figures(given: dict[str, Any], before: str, after: str) -> Usage:
     """Return the token counts in OpenAI's usage object `given`. Its input count includes cached tokens; the returned
     one does not. `before` and `after` are the names of its fields for input and output tokens."""
-    whole, cached = number(given, before), number(_details(given, before), "cached_tokens")
+    whole, cached = count_in(given, before), count_in(_token_details(given, before), "cached_tokens")
     return Usage(
         input_tokens=None if whole is None else max(0, whole - (cached or 0)),
-        output_tokens=number(given, after),
+        output_tokens=count_in(given, after),
         cached_tokens=cached,
-        reasoning_tokens=number(_details(given, after), "reasoning_tokens"),
+        reasoning_tokens=count_in(_token_details(given, after), "reasoning_tokens"),
     )
 
 
-def _details(given: dict[str, Any], name: str) -> dict[str, Any]:
+def _token_details(given: dict[str, Any], name: str) -> dict[str, Any]:
     found = given.get(f"{name}_details")
     return found if isinstance(found, dict) else {}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-Place = Literal["start", "middle"]
+FaultPoint = Literal["start", "middle"]
 Stop = Literal["end_turn", "max_tokens", "refusal"]
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -63,7 +63,7 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     error: Error | None = None
     stall: bool | Seconds = False
     drop: bool = False
-    at: Place = "start"
+    at: FaultPoint = "start"
     malformed: bool = False
 
 

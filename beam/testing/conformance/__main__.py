@@ -19,7 +19,7 @@ from types import ModuleType
 from beam.base.errors import BeamError, NotFoundError, UsageError
 from beam.testing.conformance import conversation, failures, prompts, stops
 from beam.testing.conformance.cells import Cell
-from beam.testing.conformance.subject import Subject, placed
+from beam.testing.conformance.subject import Subject, scratch_subject
 
 GROUPS = (conversation, prompts, stops, failures)
 _SHOWN = ("status", "case", "evidence")
@@ -46,7 +46,7 @@ def run(name: str, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
             continue
         with (
             tempfile.TemporaryDirectory(prefix="beam-cases-", ignore_cleanup_errors=True) as base,
-            placed(name, Path(base)) as subject,
+            scratch_subject(name, Path(base)) as subject,
         ):
             for cell in chosen:
                 yield _result(cell, subject)

@@ -13,20 +13,20 @@ FIRST = '- remember plums "quoted" `ticks` $HOME é\n/second line, it\'s <b> !us
 SECOND = "what did I say? !usage 100 7"
 
 
-def first(subject: Subject) -> dict[str, Any]:
+def first_outcome(subject: Subject) -> dict[str, Any]:
     """Return the outcome of the first turn."""
-    outcome: dict[str, Any] = subject.once("first", lambda: completed(subject, FIRST))
+    outcome: dict[str, Any] = subject.run_once("first", lambda: complete_turn(subject, FIRST))
     return outcome
 
 
-def second(subject: Subject) -> dict[str, Any]:
+def second_outcome(subject: Subject) -> dict[str, Any]:
     """Return the outcome of the second turn."""
-    first(subject)
-    outcome: dict[str, Any] = subject.once("second", lambda: completed(subject, SECOND))
+    first_outcome(subject)
+    outcome: dict[str, Any] = subject.run_once("second", lambda: complete_turn(subject, SECOND))
     return outcome
 
 
-def completed(subject: Subject, text: str, *options: str, agent: str | None = None) -> dict[str, Any]:
+def complete_turn(subject: Subject, text: str, *options: str, agent: str | None = None) -> dict[str, Any]:
     """Run a turn and return its outcome. Raises AssertionError if the turn does not complete."""
     done = subject.send(text, *options, agent=agent)
     assert done.code == 0, done
@@ -37,50 +37,50 @@ def completed(subject: Subject, text: str, *options: str, agent: str | None = No
 
 @cell("first turn", quick=True)
 def first_turn(subject: Subject) -> str:
-    outcome = first(subject)
+    outcome = first_outcome(subject)
     assert (outcome["via"], outcome["session"], outcome["reason"]) == ("exec", "new", None)
     assert outcome["reply"].startswith("ECHO[")
     assert FIRST in "\n".join(subject.model.prompts())
     assert FIRST in outcome["reply"]
     assert subject.events("unknown") == []
-    subject.gone()
+    subject.check_processes_gone()
     return "completed; the prompt arrived verbatim, the reply is the model's, no event is unknown, no process is left"
 
 
 @cell("the answer in pieces", "deltas")
 def deltas(subject: Subject) -> str:
-    first(subject)
+    first_outcome(subject)
     pieces = subject.events("text.delta")
     assert "remember plums" in "".join(piece["text"] for piece in pieces)
     return "`text.delta` events carry the answer"
 
 
 def _each_turn_is_new(subject: Subject) -> str:
-    outcome = second(subject)
+    outcome = second_outcome(subject)
     assert (outcome["session"], outcome["session_id"]) == ("new", None)
-    assert "plums" not in subject.sent()
+    assert "plums" not in subject.last_request()
     return "the second outcome says `session: new`; the model was sent nothing of the first turn"
 
 
 @cell("resume keeps the context", "resume", otherwise=_each_turn_is_new)
 def resume(subject: Subject) -> str:
-    before, outcome = first(subject), second(subject)
+    before, outcome = first_outcome(subject), second_outcome(subject)
     assert outcome["session"] == "resumed", outcome
     assert outcome["session_id"] == before["session_id"] is not None
-    assert "remember plums" in subject.sent()
-    subject.gone()
+    assert "remember plums" in subject.last_request()
+    subject.check_processes_gone()
     return "`session: resumed`, the same id, and the model was sent the first turn with the second"
 
 
 def _no_figures(subject: Subject) -> str:
-    assert {figure for name, figure in first(subject)["usage"].items() if name != "calls"} == {None}
+    assert {figure for name, figure in first_outcome(subject)["usage"].items() if name != "calls"} == {None}
     return "the outcome's figures are null"
 
 
 @cell("tokens of the turn", "tokens", otherwise=_no_figures)
 def tokens(subject: Subject) -> str:
     """Check that the reported tokens are the tokens of one turn, because many CLIs count over the whole session."""
-    used = [turn["usage"] for turn in (first(subject), second(subject))]
+    used = [turn["usage"] for turn in (first_outcome(subject), second_outcome(subject))]
     if [(usage["input_tokens"], usage["output_tokens"]) for usage in used] == [(900, 20), (100, 7)]:
         return "two turns of a session have the figures that the model gave for each, and no sum"
     beside = [_tokens_of_other_calls(subject, FIRST), _tokens_of_other_calls(subject, SECOND)]
@@ -97,24 +97,24 @@ def _tokens_of_other_calls(subject: Subject, prompt: str) -> int:
 
 
 def _no_calls(subject: Subject) -> str:
-    assert first(subject)["usage"]["calls"] is None
+    assert first_outcome(subject)["usage"]["calls"] is None
     return "the outcome's number of calls is null"
 
 
 @cell("calls of the model", "calls", otherwise=_no_calls)
 def calls(subject: Subject) -> str:
-    assert first(subject)["usage"]["calls"] == 1
+    assert first_outcome(subject)["usage"]["calls"] == 1
     return "a turn of one answer has one call"
 
 
 def _no_models(subject: Subject) -> str:
-    assert first(subject)["models"] is None
+    assert first_outcome(subject)["models"] is None
     return "the outcome's figures by model are null"
 
 
 @cell("figures by model", "models", otherwise=_no_models)
 def models(subject: Subject) -> str:
-    outcome = first(subject)
+    outcome = first_outcome(subject)
     (share,) = outcome["models"]
     assert (share["usage"]["input_tokens"], share["usage"]["output_tokens"]) == (900, 20)
     assert share["cost_usd"] == outcome["cost_usd"]
@@ -122,19 +122,19 @@ def models(subject: Subject) -> str:
 
 
 def _no_cost(subject: Subject) -> str:
-    assert first(subject)["cost_usd"] is None
+    assert first_outcome(subject)["cost_usd"] is None
     return "the outcome's cost is null"
 
 
 @cell("cost of the turn", "cost", otherwise=_no_cost)
 def cost(subject: Subject) -> str:
-    cost = first(subject)["cost_usd"]
+    cost = first_outcome(subject)["cost_usd"]
     assert cost is not None
     return f"the outcome's cost is the CLI's own: {'0 for a model without prices' if cost == 0 else 'more than 0'}"
 
 
 def _no_api_time(subject: Subject) -> str:
-    assert first(subject)["api_s"] is None
+    assert first_outcome(subject)["api_s"] is None
     return "the outcome's API time is null"
 
 
@@ -142,14 +142,14 @@ def _no_api_time(subject: Subject) -> str:
 def api_time(subject: Subject) -> str:
     """Check that in a resumed session the API time is the time of one turn, because many CLIs count over the whole
     session."""
-    for outcome in (first(subject), second(subject)):
+    for outcome in (first_outcome(subject), second_outcome(subject)):
         assert 0 < outcome["api_s"] <= outcome["duration_s"], outcome
     return "each of two turns of a session has the time of its own calls, which is less than it took"
 
 
 @cell("another access, one session", "resume+access:read+access:full", otherwise=refused(access="read"))
 def access_switch(subject: Subject) -> str:
-    before = first(subject)
+    before = first_outcome(subject)
     earlier = len(subject.model.requests)
     done = subject.send("and with more rights?", access="full")
     assert (done.code, done.json["session_id"]) == (0, before["session_id"]), done
@@ -160,16 +160,16 @@ def access_switch(subject: Subject) -> str:
 
 @cell("interrupt", "interrupt")
 def interrupt(subject: Subject) -> str:
-    before = first(subject)
+    before = first_outcome(subject)
     process = subject.start("!stall")
     done = subject.cli("interrupt", subject.name)
     assert done.code == 0, done
     outcome = subject.outcome(process)
     assert (process.returncode, outcome["status"], outcome["reply"]) == (9, "cancelled", None), outcome
-    subject.gone()
-    after = completed(subject, GO_ON)
+    subject.check_processes_gone()
+    after = complete_turn(subject, GO_ON)
     if not subject.can.resume:
         return "cancelled (exit code 9), no process is left, and the next turn runs"
     assert (after["session"], after["session_id"]) == ("resumed", before["session_id"])
-    assert "remember plums" in subject.sent()
+    assert "remember plums" in subject.last_request()
     return "cancelled (exit code 9), no process is left, and the session goes on"

@@ -9,7 +9,7 @@ from beam.testing.conformance.subject import BREAKS, BROKEN, WHOLE, Subject
 RETRIES = 1
 
 
-def fails(subject: Subject, prompt: str, class_: str) -> str:
+def check_failure(subject: Subject, prompt: str, class_: str) -> str:
     """Check that the turn fails with the error class `class_`, after at most the retries that beam allows, and that
     each retry is reported."""
     subject.cli.config("policy:\n  circuit_failures: 100\n")
@@ -20,7 +20,7 @@ def fails(subject: Subject, prompt: str, class_: str) -> str:
     retries = [event for event in subject.events("status", outcome["turn"]) if event["state"] == "retrying"]
     assert len(retries) <= RETRIES or "stopped after its retries" in outcome["reason"]
     assert {event["class"] for event in retries} <= {class_}
-    subject.gone()
+    subject.check_processes_gone()
     asked = len(subject.model.prompts()) - before
     retried = f"; {len(retries)} retries told as `status`" if retries else ""
     return f"failed ({class_}){retried}; the model was asked {asked} times: {outcome['reason']}"
@@ -28,27 +28,27 @@ def fails(subject: Subject, prompt: str, class_: str) -> str:
 
 @cell("API error 400")
 def api_400(subject: Subject) -> str:
-    return fails(subject, "!error 400", "bad_request")
+    return check_failure(subject, "!error 400", "bad_request")
 
 
 @cell("API error 401")
 def api_401(subject: Subject) -> str:
-    return fails(subject, "!error 401", "auth")
+    return check_failure(subject, "!error 401", "auth")
 
 
 @cell("API error 429")
 def api_429(subject: Subject) -> str:
-    return fails(subject, "!error 429", "rate_limit")
+    return check_failure(subject, "!error 429", "rate_limit")
 
 
 @cell("API error 500")
 def api_500(subject: Subject) -> str:
-    return fails(subject, "!error 500", "overloaded")
+    return check_failure(subject, "!error 500", "overloaded")
 
 
 @cell("truncated stream")
 def truncated_stream(subject: Subject) -> str:
-    return fails(subject, "!drop-mid", "network")
+    return check_failure(subject, "!drop-mid", "network")
 
 
 @cell("broken stream, then an answer")
@@ -56,7 +56,7 @@ def broken_then_answered(subject: Subject) -> str:
     """Check that text before the break is not part of the answer, unless the model was asked to continue from it."""
     asked = len(subject.model.prompts())
     outcome = subject.send(BREAKS, "--new", env={"BEAM_RETRIES": "3"}).json
-    subject.gone()
+    subject.check_processes_gone()
     times = len(subject.model.prompts()) - asked
     retried = [event["detail"] for event in subject.events("status", outcome["turn"]) if event["state"] == "retrying"]
     if outcome["status"] == "completed" and any("asked to go on" in detail for detail in retried):
@@ -74,4 +74,4 @@ def broken_then_answered(subject: Subject) -> str:
 def refused_connection(subject: Subject) -> str:
     """Check that the turn fails if the connection is refused. This case is the last one, because it stops the model."""
     subject.model.stop()
-    return fails(subject, "hello", "network")
+    return check_failure(subject, "hello", "network")

@@ -11,10 +11,10 @@ MENTIONS = "mail to a@b.example\n@nobody, the end:\n\n@first\n@second\n    def g
 LARGE = "word " * 40_000 + "!say ok"
 
 
-def arrives(subject: Subject, text: str) -> str:
+def check_arrival(subject: Subject, text: str) -> str:
     """Check that the model's request contains the whole text. Return the evidence, which describes the text around
     it."""
-    done = subject.once(text, lambda: subject.send(text, "--new"))
+    done = subject.run_once(text, lambda: subject.send(text, "--new"))
     assert (done.code, done.json["status"]) == (0, "completed"), done
     found = [prompt for prompt in subject.model.prompts() if text in prompt]
     assert found, subject.model.prompts()
@@ -29,22 +29,22 @@ def arrives(subject: Subject, text: str) -> str:
 
 @cell("a prompt that begins with -")
 def prompt_with_a_dash(subject: Subject) -> str:
-    return arrives(subject, DASH)
+    return check_arrival(subject, DASH)
 
 
 @cell("a prompt that begins with /")
 def prompt_with_a_slash(subject: Subject) -> str:
-    return arrives(subject, SLASH)
+    return check_arrival(subject, SLASH)
 
 
 @cell("a prompt with quotes and $")
 def prompt_with_quotes(subject: Subject) -> str:
-    return arrives(subject, DASH)
+    return check_arrival(subject, DASH)
 
 
 @cell("a prompt of many lines")
 def prompt_of_many_lines(subject: Subject) -> str:
-    return arrives(subject, SLASH)
+    return check_arrival(subject, SLASH)
 
 
 def _only_blanks_changed(subject: Subject) -> str:
@@ -58,9 +58,9 @@ def _only_blanks_changed(subject: Subject) -> str:
 
 @cell("a prompt with @", "not rewrites", otherwise=_only_blanks_changed)
 def prompt_with_mentions(subject: Subject) -> str:
-    return arrives(subject, MENTIONS)
+    return check_arrival(subject, MENTIONS)
 
 
 @cell("a prompt of 200 kB", "not prompt_in_argv", otherwise=refused(text=LARGE))
 def prompt_of_200_kilobytes(subject: Subject) -> str:
-    return arrives(subject, LARGE)
+    return check_arrival(subject, LARGE)

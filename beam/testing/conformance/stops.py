@@ -12,7 +12,7 @@ from beam.testing.conformance.subject import Subject
 def timeout(subject: Subject) -> str:
     done = subject.send("!stall", "--new", "--timeout", "10s")
     assert (done.code, done.json["status"], done.json["reply"]) == (3, "timeout", None), done
-    subject.gone()
+    subject.check_processes_gone()
     return "timeout (exit code 3); no process is left"
 
 
@@ -23,7 +23,7 @@ def stalled_stream(subject: Subject) -> str:
     done = subject.send("!stall-mid", "--new")
     assert (done.code, done.json["status"], done.json["class"]) == (3, "timeout", "stalled"), done
     assert len(subject.model.prompts()) > before
-    subject.gone()
+    subject.check_processes_gone()
     return "timeout (stalled), after the silence that the settings allow; no process is left"
 
 
@@ -33,5 +33,5 @@ def killed_cli(subject: Subject) -> str:
     os.kill(subject.events("agent.started")[-1]["pid"], 9)
     outcome = subject.outcome(process)
     assert (outcome["status"], outcome["class"], outcome["reply"]) == ("failed", "crashed", None), outcome
-    subject.gone()
+    subject.check_processes_gone()
     return f"failed (crashed): {outcome['reason']}; no process is left"

@@ -38,7 +38,7 @@ WAIT = 240  # seconds that a slow CLI on a busy machine may take for a turn
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedCommand:
     """A command that has ended. `code` is the exit code as in a shell (128 + the signal's number after a signal)."""
 
     code: int
@@ -53,7 +53,7 @@ class Ended:
 
 
 @dataclass
-class Place:
+class ScratchFolder:
     """A scratch folder with a project and a HOME of its own, in which `beam` can be run. `beam` gets only PATH and
     PYTHONPATH from the caller's environment."""
 
@@ -71,7 +71,9 @@ class Place:
         scratch = {"HOME": str(self.base / "home"), "BEAM_STATE": str(self.base / "state"), "TMPDIR": str(self.base)}
         self.env = {**given, **scratch, "LANG": "C.UTF-8", "BEAM_TRUST": "1", **self.env}
 
-    def __call__(self, *args: str, stdin: str | None = None, timeout: float = 60, env: Mapping[str, str] = {}) -> Ended:
+    def __call__(
+        self, *args: str, stdin: str | None = None, timeout: float = 60, env: Mapping[str, str] = {}
+    ) -> EndedCommand:
         """Run `beam ARGS` to its end."""
         process = self.start(*args, env=env, stdin=subprocess.PIPE)
         try:
@@ -80,7 +82,7 @@ class Place:
             process.send_signal(signal.SIGTERM)
             raise
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-        return Ended(code, out.decode(errors="replace"), err.decode(errors="replace"))
+        return EndedCommand(code, out.decode(errors="replace"), err.decode(errors="replace"))
 
     def start(
         self, *args: str, env: Mapping[str, str] = {}, stdin: int = subprocess.DEVNULL
@@ -122,15 +124,15 @@ class Subject:
         return registry.adapter(self.name).card.faces[self.face]
 
     @property
-    def least(self) -> str | None:
+    def least_access(self) -> str | None:
         """Return the access with the fewest rights that the CLI has; None if it has no accesses."""
         return "read" if "read" in self.can.access else next(iter(self.can.access), None)
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def words(self, *options: str, access: str | None = None, agent: str | None = None) -> tuple[str, ...]:
+    def send_arguments(self, *options: str, access: str | None = None, agent: str | None = None) -> tuple[str, ...]:
         """Return the command-line arguments of `beam send` that come before the prompt."""
-        wanted = access or self.least
+        wanted = access or self.least_access
         rights = ("--access", wanted) if wanted else ()
         return ("send", agent or self.name, "--via", self.face, "--json", *rights, *options)
 
@@ -145,14 +147,14 @@ class Subject:
     ) -> Any:
         """Run one turn and return the ended command. The prompt goes to beam by stdin, so that every text is passed in
         the same way."""
-        words = self.words(*options, access=access, agent=agent)
+        words = self.send_arguments(*options, access=access, agent=agent)
         return (cli or self.cli)(*words, stdin=text, timeout=WAIT, env=env)
 
     def start(self, text: str, *options: str) -> subprocess.Popen[bytes]:
         """Start a turn and return its process once the model has received a request. Raises AssertionError if the
         process ends before."""
         before = len(self.model.prompts())
-        process: subprocess.Popen[bytes] = self.cli.start(*self.words(*options), "--", text)
+        process: subprocess.Popen[bytes] = self.cli.start(*self.send_arguments(*options), "--", text)
         eventually(lambda: len(self.model.prompts()) > before or process.poll() is not None, timeout=WAIT)
         assert process.poll() is None, process.communicate()
         return process
@@ -164,9 +166,9 @@ class Subject:
         found: dict[str, Any] = json.loads(out)
         return found
 
-    def once(self, name: str, act: Callable[[], Any]) -> Any:
-        """Return the result of `act`, which is called once for each `name`. If this call failed, later calls of `once`
-        raise AssertionError."""
+    def run_once(self, name: str, act: Callable[[], Any]) -> Any:
+        """Return the result of `act`, which is called once for each `name`. If this call failed, later calls for
+        this name raise AssertionError."""
         if name not in self._once:
             self._once[name] = AssertionError(f"{name} went wrong before")
             self._once[name] = act()
@@ -176,7 +178,7 @@ class Subject:
 
     # -- what was seen -----------------------------------------------------------------------------------------------
 
-    def sent(self) -> str:
+    def last_request(self) -> str:
         """Return the body of the last request to the model, as JSON. If the CLI has tools, requests without tools are
         ignored, because they ask for a title or a summary."""
         bodies = [request.body for request in self.model.requests if request.asked is not None]
@@ -187,7 +189,7 @@ class Subject:
         found = [event for event in self.cli.journal(self.name) if event["type"] == kind]
         return [event for event in found if turn is None or event["turn"] == turn]
 
-    def gone(self) -> None:
+    def check_processes_gone(self) -> None:
         """Check that no process of this scratch folder is left: none may have the folder in its command line or
         environment. Raises AssertionError."""
         eventually(lambda: processes_with(str(self.cli.base)) == [], what=f"{self.name} left processes behind")
@@ -216,7 +218,7 @@ def processes_with(text: str) -> list[int]:
 
 
 @contextlib.contextmanager
-def placed(name: str, base: Path) -> Iterator[Subject]:
+def scratch_subject(name: str, base: Path) -> Iterator[Subject]:
     """Yield the adapter's CLI as a subject in this folder; at the end, kill the processes that are left.
 
     Raises NotFoundError if there is no such adapter or its CLI is not installed, UnsupportedError if the CLI has no
@@ -227,7 +229,7 @@ def placed(name: str, base: Path) -> Iterator[Subject]:
         raise UnsupportedError(f"{name} has no headless face to try", subject=name)
     if card.executable and shutil.which(card.executable) is None:
         raise NotFoundError(f"{card.executable} is not installed here", card.install, subject=name)
-    cli = Place(base)
+    cli = ScratchFolder(base)
     if shutil.which("git"):
         subprocess.run(["git", "init", "--quiet", str(cli.project)], env=cli.env, check=False)
     with FakeModel(SCRIPT) as model:

@@ -34,7 +34,7 @@ class _Handler(Handler):
     def answer(self) -> None:
         self.request_id = f"req_{uuid.uuid4().hex[:24]}"
         path = self.path.partition("?")[0]
-        dialect, route = dialects.of(self.command, path)
+        dialect, route = dialects.dialect_of(self.command, path)
         try:
             data = self.read_body()
         except RequestError as problem:
@@ -95,15 +95,15 @@ class _Handler(Handler):
                 if answer.at == "middle":
                     self._stall_or_cut(reply)
                     if answer.error is not None:
-                        self.chunk(dialect.stream_error(answer.error))
+                        self.send_chunk(dialect.stream_error(answer.error))
                         break
                 if answer.malformed:
-                    self.chunk(dialect.broken(event))
+                    self.send_chunk(dialect.broken(event))
                     continue
             if is_piece and answer.delay:
                 self.pause(answer.delay)
-            self.chunk(event)
-        self.last_chunk()
+            self.send_chunk(event)
+        self.send_last_chunk()
 
     def _stall_or_cut(self, reply: Reply) -> None:
         """Wait if the answer has a stall, then cut the connection if the answer has a drop. A cut raises
@@ -123,7 +123,7 @@ class _Handler(Handler):
         self.send(status, body, {**self._headers("application/json"), **(more or {})})
 
     def _head(self, status: int, content_type: str, more: Mapping[str, str]) -> None:
-        self.head(status, {**self._headers(content_type), **more})
+        self.send_head(status, {**self._headers(content_type), **more})
 
     def _headers(self, content_type: str) -> dict[str, str]:
         return {"Content-Type": content_type, "request-id": self.request_id}

@@ -94,13 +94,13 @@ def parse(value: object, *, name: str = "script") -> Script:
     ConfigError."""
     try:
         read = typed_values.convert(value, _File)
-        rules = read.rules + tuple(_once(reply) for reply in read.replies)
+        rules = read.rules + tuple(_used_once(reply) for reply in read.replies)
         for rule in rules:
             re.compile(rule.regex or "")
     except (msgspec.ValidationError, re.error, UnicodeEncodeError) as error:  # the last: half of a surrogate pair
         raise ConfigError(f"{name}: {error}", "docs/fake-model.md lists what a script may say", subject=name) from error
     if read.otherwise is not None:
-        rules = (*rules, _always(read.otherwise))
+        rules = (*rules, _used_always(read.otherwise))
     return Script(rules=rules, directives=not rules if read.directives is None else read.directives)
 
 
@@ -109,11 +109,11 @@ def as_answer(value: str | Answer) -> Answer:
     return Answer(text=value) if isinstance(value, str) else value
 
 
-def _once(reply: str | Rule) -> Rule:
+def _used_once(reply: str | Rule) -> Rule:
     rule = Rule(text=reply) if isinstance(reply, str) else reply
     return rule if rule.times else msgspec.structs.replace(rule, times=1)
 
 
-def _always(answer: str | Answer) -> Rule:
+def _used_always(answer: str | Answer) -> Rule:
     given: Mapping[str, Any] = msgspec.structs.asdict(as_answer(answer))
     return Rule(**given)

@@ -66,7 +66,7 @@ class FakeModel:
         self._lock = threading.Lock()
         self._server: ModelServer | None = None
         self._thread: threading.Thread | None = None
-        self._player = Player(_script(script), new_id=lambda: uuid.uuid4().hex)
+        self._player = Player(_as_script(script), new_id=lambda: uuid.uuid4().hex)
 
     @property
     def url(self) -> str:
@@ -177,7 +177,7 @@ def _env_module(adapter: str) -> Any:
         raise UnsupportedError(f"{adapter} can't be pointed at a scripted model", subject=adapter) from error
 
 
-def _script(given: Script | Mapping[str, Any] | Path | None) -> Script:
+def _as_script(given: Script | Mapping[str, Any] | Path | None) -> Script:
     if isinstance(given, Script):
         return given
     if isinstance(given, Path):

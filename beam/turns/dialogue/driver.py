@@ -30,7 +30,7 @@ from beam.base import files
 from beam.base.faults import crash_point
 from beam.model.outcome import Class, Status
 from beam.process import spawn
-from beam.turns.asks import Ask, Takes, judged
+from beam.turns.asks import AcceptedAnswers, Ask, with_denials
 from beam.turns.dialogue.process import LinkProcess, answer_of
 from beam.turns.engine import Engine
 from beam.turns.handle import TurnHandle, TurnServices
@@ -67,7 +67,7 @@ class LinkTurn:
     """One turn in one process that has a link (see `agents/link.py`)."""
 
     tick_s = TICK_S
-    tells_tools = True
+    reports_tool_ends = True
 
     def __init__(self, input: TurnInput, engine: Engine, process: LinkProcess, *, is_kept: bool = False) -> None:
         self.input = input
@@ -78,19 +78,19 @@ class LinkTurn:
         self._process = process
         self._is_kept = is_kept
         self._open: dict[str, Ask] = {}  # requests that the agent waits for, by their keys
-        self._access: str = input.turn.access  # what it may do now
-        self._requested_access: dict[str, str] = {}  # by call: the access that it asks for
+        self._access: str = input.turn.access  # the agent's access now
+        self._requested_access: dict[str, str] = {}  # by the id of the call: the access that it requests
         self._news = asyncio.Event()
         self._is_sent = False
         self._ended_itself = False
-        self._is_cut_short = False  # a stop left a request of it undecided
+        self._is_cut_short = False  # a stop left one of the agent's requests undecided
 
     @property
-    def _is_said(self) -> bool:
+    def _has_agent_finished(self) -> bool:
         """Return whether nothing more will come from the agent in this turn."""
-        return self.over is not None or self._process.broken is not None or self._process.gone
+        return self.over is not None or self._process.broken is not None or self._process.is_gone
 
-    # -- its start -----------------------------------------------------------------------------------------------------
+    # -- the start -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> LinkProcess:
         if not self._is_kept:
@@ -101,32 +101,32 @@ class LinkTurn:
         return self._process
 
     async def begin(self) -> None:
-        self._process.listen(self._hear, self._output)
+        self._process.listen(self._on_step, self._on_output)
         if not self._is_kept:
             self._process.go()
 
     # -- the conversation ----------------------------------------------------------------------------------------------
 
     async def talk(self) -> None:
-        await self._until(lambda: self._process.ready or self._engine.is_stopped)
-        if self._is_said or self._engine.is_stopped:
+        await self._wait_until(lambda: self._process.ready or self._engine.is_stopped)
+        if self._has_agent_finished or self._engine.is_stopped:
             return
         text = self.input.turn.text.encode("utf-8", "replace")
         self._is_sent = True
-        self._engine.send_prompt(len(text))
+        self._engine.record_prompt_sent(len(text))
         self._process.do(Prompt(turn=self.input.turn))
         crash_point("prompt.written")
         self._engine.calls.takes = True
-        await self._until(lambda: False)
+        await self._wait_until(lambda: False)
 
-    async def _until(self, claim: Callable[[], bool], seconds: float | None = None) -> None:
+    async def _wait_until(self, claim: Callable[[], bool], seconds: float | None = None) -> None:
         """Wait until `claim` returns True, or until nothing more will come from the agent.
 
         Wait for at most `seconds` (None: without a limit).
         """
         clock = self._engine.clock
         until = None if seconds is None else clock.monotonic() + seconds
-        while not (claim() or self._is_said) and (until is None or clock.monotonic() < until):
+        while not (claim() or self._has_agent_finished) and (until is None or clock.monotonic() < until):
             self._news.clear()
             try:
                 async with asyncio.timeout(TICK_S):
@@ -135,7 +135,7 @@ class LinkTurn:
                 pass
 
     def tick(self) -> None:
-        self._deliver()
+        self._deliver_decisions()
         for call in self._engine.calls.take_unforwarded():
             if isinstance(call, Set) and call.name == "access":
                 self._requested_access[call.id] = call.value
@@ -145,25 +145,25 @@ class LinkTurn:
     def process_gone(self) -> None:
         self._news.set()
 
-    def _output(self) -> None:
+    def _on_output(self) -> None:
         """Count output as a sign of life, unless it only reports that the model does not answer."""
         if not self._engine.book.retrying:
-            self._engine.alive()
+            self._engine.record_sign_of_life()
 
-    def _hear(self, step: Step) -> None:
+    def _on_step(self, step: Step) -> None:
         """Handle a step of the link, in a callback of the event loop."""
         if not self._engine.is_broken:
-            self._engine.guarded(lambda: self._take(step))
+            self._engine.run_guarded(lambda: self._handle_step(step))
         self._news.set()
 
-    def _take(self, step: Step) -> None:
+    def _handle_step(self, step: Step) -> None:
         match step:
             case Say():
                 self._engine.record_events(lambda: (step.event,), retries=self._process.launch.retries)
             case Acknowledged():
                 self.acknowledged = True
             case Asked():
-                self._ask(step)
+                self._create_ask(step)
             case Withdrawn():
                 ask = self._open.pop(step.key, None)
                 if ask is not None:
@@ -180,7 +180,7 @@ class LinkTurn:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def _ask(self, step: Asked) -> None:
+    def _create_ask(self, step: Asked) -> None:
         ruling = ruling_on(step.call, self.input)
         if step.granted and ruling is None and not self._engine.is_stopped:
             self._process.do(Decide(key=step.key, decision="allow"))
@@ -195,20 +195,20 @@ class LinkTurn:
             description=step.description,
             call_id=step.call_id,
             suggestions=step.suggestions,
-            takes=Takes(allow=step.allow, always=step.always, message=step.message, changes=step.changes),
+            takes=AcceptedAnswers(allow=step.allow, always=step.always, message=step.message, changes=step.changes),
             waits=waits and not self._engine.is_stopped,
         )
         self._open[step.key] = ask
         if self._engine.is_stopped:
             self._cancel_asks(self._why_stopped())
         elif ruling is not None and is_ruled:
-            self._engine.asks.rule(ask, ruling)
-            self._deliver()
+            self._engine.asks.apply_ruling(ask, ruling)
+            self._deliver_decisions()
         elif not waits:
             self._engine.asks.deny_by_default(ask, f"nobody is asked with access {access}")
-            self._deliver()
+            self._deliver_decisions()
 
-    def _deliver(self) -> None:
+    def _deliver_decisions(self) -> None:
         """Send the decisions that were made since the last call to the agent."""
         for key, ask in list(self._open.items()):
             decision = ask.decision
@@ -228,40 +228,40 @@ class LinkTurn:
                 )
             )
             if ask.id in self._engine.asks.always:
-                self._engine.asks.always.remove(ask.id)  # in this session alone: no file of the CLI's changes by it
+                self._engine.asks.always.remove(ask.id)  # it holds for this session only: it changes no file of the CLI
             if decision.stop:
-                self._engine.stop.ask("cancelled", by=decision.by)
+                self._engine.stop.request("cancelled", by=decision.by)
 
     def _cancel_asks(self, why: str) -> None:
         """Tell the agent that its open requests are cancelled, because some agents end no turn while one is open."""
-        self._deliver()
+        self._deliver_decisions()
         self._is_cut_short = self._is_cut_short or (bool(self._open) and self._engine.is_stopped)
         for ask in self._open.values():
             self._engine.asks.cancel(ask, why)
-        self._deliver()
+        self._deliver_decisions()
 
     def _why_stopped(self) -> str:
         return f"the turn was stopped ({self._engine.stop.reason})"
 
-    # -- its end -------------------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------------------
 
     async def interrupt(self) -> None:
         self._engine.calls.close(self._why_stopped())
         self._cancel_asks(self._why_stopped())
-        if self._is_sent and not self._is_said:
+        if self._is_sent and not self._has_agent_finished:
             self._process.do(Interrupt())
-            await self._until(self._engine.is_hard, self.input.limits.grace)
+            await self._wait_until(self._engine.must_end_now, self.input.limits.grace)
 
-    async def leave(self) -> spawn.Ended | None:
+    async def leave(self) -> spawn.ProcessEnd | None:
         process, engine = self._process, self._engine
         engine.calls.close("the turn is over")
         self._ended_itself = process.has_died() and not engine.is_stopped
         if self._is_kept and not self._is_sent and not engine.is_stopped:
-            self.not_ready = process.unfit or _NOT_READY
+            self.not_ready = process.why_unfit or _NOT_READY
         if self._may_stay():
             process.listen(None)
             return None
-        return await process.quit(hard=lambda: engine.is_hard() or process.broken is not None)
+        return await process.quit(hard=lambda: engine.must_end_now() or process.broken is not None)
 
     def _may_stay(self) -> bool:
         """Return whether the process may be kept for the next message. After a stop its state is unknown."""
@@ -274,17 +274,17 @@ class LinkTurn:
     def stopped_by(self) -> str | None:
         if self._ended_itself:
             return None
-        return self.not_ready or self._engine.stop.reason or self._process.unfit or "quit"
+        return self.not_ready or self._engine.stop.reason or self._process.why_unfit or "quit"
 
     def reuse_key(self, session_id: str | None) -> ReuseKey:
         return ReuseKey.of(self.input, "dialogue", session_id or self.input.turn.session_id)
 
-    def finish(self, ended: spawn.Ended | None) -> Verdict | None:
+    def finish(self, ended: spawn.ProcessEnd | None) -> Verdict | None:
         if ended is not None:
             self._process.finish(ended, self._engine.stop.reason)
         return None if self.not_ready else self._verdict(ended)
 
-    def _verdict(self, ended: spawn.Ended | None) -> Verdict:
+    def _verdict(self, ended: spawn.ProcessEnd | None) -> Verdict:
         stop, denials = self._engine.stop, tuple(self._engine.asks.denials)
         was_killed = self._ended_itself and ended is not None and ended.signal is not None
         if self.over is not None and not was_killed:  # else its commands were ended, whatever its other processes say
@@ -293,18 +293,18 @@ class LinkTurn:
                 verdict = structs.replace(verdict, status=Status.CANCELLED)
             if stop.reason is not None and verdict.status is Status.CANCELLED:  # the stop caused this, not a denial
                 return structs.replace(verdict, denials=(*verdict.denials, *denials))
-            return judged(verdict, denials)
+            return with_denials(verdict, denials)
         turn, book = self.input.turn, self._engine.book
         if stop.reason is not None:
             resumed = None if turn.fork or book.lost else turn.session_id
             verdict = Verdict(status=Status.CANCELLED, reason="stopped", session_id=book.session_id or resumed)
         else:
-            verdict = structs.replace(self._failed(ended), session_id=book.session_id)
+            verdict = structs.replace(self._failure_verdict(ended), session_id=book.session_id)
         if book.used is not None:
             verdict = structs.replace(verdict, usage=book.used.usage, cost_usd=book.used.cost_usd)
         return structs.replace(verdict, denials=denials)
 
-    def _failed(self, ended: spawn.Ended | None) -> Verdict:
+    def _failure_verdict(self, ended: spawn.ProcessEnd | None) -> Verdict:
         """Return the verdict on a conversation that broke off."""
         broken = self._process.broken
         name = self.input.turn.settings.adapter or "the agent"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from beam.agents.base import Exit, Launch
 from beam.agents.link import (
     Answered,
+    AnsweredIntent,
     Asked,
     Broken,
-    Call,
     Close,
     Decide,
     Eof,
@@ -35,7 +35,7 @@ from beam.turns.input import TurnInput
 from beam.turns.process import AgentProcess
 
 QUIT_S = 3.0
-_STRAYED = "it began to work between two turns"
+_STRAYED_REASON = "it began to work between two turns"
 
 
 class LinkProcess(AgentProcess):
@@ -56,7 +56,7 @@ class LinkProcess(AgentProcess):
         self._is_taking = False
         self._out: deque[bytes | None] = deque()  # None: the end of stdin
         self._writing: asyncio.Task[None] | None = None
-        self._listener: Callable[[Step], None] = self._idle
+        self._listener: Callable[[Step], None] = self._on_idle_step
         self._on_output: Callable[[], None] = _ignore_output
         self._settle: Callable[[str, CallAnswer], object] = _ignore_answer
 
@@ -65,16 +65,16 @@ class LinkProcess(AgentProcess):
         env = input.environment(self.launch)
         child = await spawn.start(
             self.launch.argv,
-            env=input.confined.ready(env),
+            env=input.confined.prepare(env),
             cwd=input.turn.cwd,
             turn_key=input.turn_key,
-            on_line=self._line,
+            on_line=self._on_line,
             on_output=lambda: self._on_output(),
-            on_long_line=self._long_line,
+            on_long_line=self._on_long_line,
             on_error_line=self.link.error_line if isinstance(self.link, ErrorListener) else None,
             stdin=True,
-            confinement=input.confined.within(env),
-            line_bytes=self._line_bytes + 1,  # so that only a line that is too long has as many
+            confinement=input.confined.confinement_for(env),
+            line_bytes=self._line_bytes + 1,  # so that a line of this length is known to be too long
             stderr_lines=input.limits.stderr_lines,
         )
         self.attach(child)
@@ -84,26 +84,26 @@ class LinkProcess(AgentProcess):
 
         `on_output` is called at any output of the process.
         """
-        self._listener = listener or self._idle
+        self._listener = listener or self._on_idle_step
         self._on_output = on_output or _ignore_output
 
     def go(self) -> None:
         """Let the program begin, and open the conversation with it."""
         self.child.go()
-        self._take(self.link.open(self._clock.monotonic()))
+        self._carry_out_all(self.link.open(self._clock.monotonic()))
 
     @property
-    def unfit(self) -> str:
+    def why_unfit(self) -> str:
         return "" if self.broken is None else self.broken.reason
 
     # -- the conversation ----------------------------------------------------------------------------------------------
 
     def do(self, intent: Intent) -> None:
         """Pass an intent to the link, unless the agent accepts no more input."""
-        if self.broken is None and not self.gone:
-            self._take(self.link.do(intent, self._clock.monotonic()))
+        if self.broken is None and not self.is_gone:
+            self._carry_out_all(self.link.do(intent, self._clock.monotonic()))
 
-    def call(self, call: Call, settle: Callable[[str, CallAnswer], object]) -> None:
+    def call(self, call: AnsweredIntent, settle: Callable[[str, CallAnswer], object]) -> None:
         self._settle = settle
         self.do(call)
 
@@ -111,32 +111,34 @@ class LinkProcess(AgentProcess):
         """Wake the link if the time that it asked for has come."""
         now = self._clock.monotonic()
         if self.link.due is not None and now >= self.link.due and self.broken is None:
-            self._take(self.link.on_due(now))
+            self._carry_out_all(self.link.on_due(now))
 
-    def finish(self, ended: spawn.Ended, stopped_by: str | None) -> None:
+    def finish(self, ended: spawn.ProcessEnd, stopped_by: str | None) -> None:
         """Tell the link that the process ended."""
         steps = self.link.end(self.exit_of(ended, stopped_by))
-        self._take(step for step in steps if not (self._is_cut and isinstance(step, Over)))
+        self._carry_out_all(step for step in steps if not (self._is_cut and isinstance(step, Over)))
 
-    def exited(self, ended: spawn.Ended, stopped_by: str | None) -> AgentExited:
-        return super().exited(ended, stopped_by or (self.unfit if self._is_cut else None))
+    def exited_event(self, ended: spawn.ProcessEnd, stopped_by: str | None) -> AgentExited:
+        return super().exited_event(ended, stopped_by or (self.why_unfit if self._is_cut else None))
 
-    def exit_of(self, ended: spawn.Ended, stopped_by: str | None) -> Exit:
+    def exit_of(self, ended: spawn.ProcessEnd, stopped_by: str | None) -> Exit:
         """Return the end of the process as the adapter's `Exit`."""
         return Exit(code=ended.code, signal=ended.signal, stderr_tail=ended.stderr_tail, stopped_by=stopped_by)
 
-    def _line(self, line: bytes) -> None:
+    def _on_line(self, line: bytes) -> None:
         if self.broken is None and len(line) <= self._line_bytes:
-            self._take(self.link.line(line, self._clock.monotonic()))
+            self._carry_out_all(self.link.line(line, self._clock.monotonic()))
 
-    def _long_line(self) -> None:
+    def _on_long_line(self) -> None:
         most = self._line_bytes
-        self._take([Broken(reason=f"it sent a line of more than {most} bytes, the limit (limits: line_bytes)")])
+        self._carry_out_all(
+            [Broken(reason=f"it sent a line of more than {most} bytes, the limit (limits: line_bytes)")]
+        )
         self._is_cut = True
-        if self._listener == self._idle:
+        if self._listener == self._on_idle_step:
             self.child.end(0)
 
-    def _take(self, steps: Iterable[Step]) -> None:
+    def _carry_out_all(self, steps: Iterable[Step]) -> None:
         """Carry out the steps in order. Further steps that result from them are carried out afterwards."""
         self._steps.extend(steps)
         if self._is_taking:
@@ -161,7 +163,7 @@ class LinkProcess(AgentProcess):
                     self.broken = self.broken or step
                 self._listener(step)
 
-    def _idle(self, step: Step) -> None:
+    def _on_idle_step(self, step: Step) -> None:
         """Handle a step that comes between two turns.
 
         An agent that works on its own can't take the next turn. Late lines about the last turn are dropped.
@@ -171,7 +173,7 @@ class LinkProcess(AgentProcess):
         if isinstance(step, Asked):
             self.do(Decide(key=step.key, decision="cancelled"))
         if isinstance(step, Asked | Stirred):
-            self.broken = self.broken or Broken(reason=_STRAYED)
+            self.broken = self.broken or Broken(reason=_STRAYED_REASON)
 
     # -- the bytes -----------------------------------------------------------------------------------------------------
 
@@ -188,11 +190,11 @@ class LinkProcess(AgentProcess):
             else:
                 await self.child.write(data)
 
-    async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
+    async def quit(self, *, hard: Callable[[], bool]) -> spawn.ProcessEnd:
         if not hard() and self.ready:
             self.do(Close())
             until = asyncio.get_running_loop().time() + QUIT_S
-            while not (hard() or self.gone or self.broken) and asyncio.get_running_loop().time() < until:
+            while not (hard() or self.is_gone or self.broken) and asyncio.get_running_loop().time() < until:
                 await asyncio.wait({self.ended}, timeout=0.05)
         return await super().quit(hard=hard)
 

@@ -18,11 +18,11 @@ from beam.turns.terminal.dialogs import Dialogs
 from beam.turns.terminal.process import TerminalProcess
 from beam.turns.terminal.reading import reply_on_screen
 from beam.turns.terminal.session import TerminalSession
-from beam.turns.terminal.verdict import stalled
+from beam.turns.terminal.verdict import stalled_verdict
 
-LATE_S = 1.0  # the last paint may come after everything says that the turn is over
-KEPT_S = 10.0  # until a kept agent shows that it takes a message; else a new one is started
-TYPED_S = 0.3  # after a viewer's key, until its echo is seen
+LATE_PAINT_S = 1.0  # the last paint may come after everything says that the turn is over
+KEPT_READY_S = 10.0  # until a kept agent shows that it takes a message; else a new one is started
+ECHO_DELAY_S = 0.3  # after a viewer's key, until its echo is seen
 _FOR_EVER_S = 1e9
 
 
@@ -54,31 +54,31 @@ class Conversation:
 
     async def run(self) -> None:
         """Run the conversation, from the start-up dialogs to the end of the turn."""
-        if not await self._reach(State.READY):
+        if not await self._reach_state(State.READY):
             return
-        await self._composer_free()
-        with self.process.viewers.held():
-            if self.session.is_over or not await self._type():
+        await self._wait_for_free_composer()
+        with self.process.viewers.hold_keys():
+            if self.session.is_over or not await self._type_message():
                 return
         crash_point("prompt.written")
-        if await self._reach(State.DONE):
-            self.reply = self._reply()  # some wipe their screen when they quit
+        if await self._reach_state(State.DONE):
+            self.reply = self._reply()  # read now: some agents clear their screen when they quit
             if not self.reply and not self.end.profile.at_cursor:
-                await self.session.watch(lambda: bool(self._reply()), LATE_S)
+                await self.session.wait_for(lambda: bool(self._reply()), LATE_PAINT_S)
                 self.reply = self._reply()
 
-    async def _type(self) -> bool:
+    async def _type_message(self) -> bool:
         """Type the message and send it; return whether the agent took it."""
         text = self.input.turn.text
         self.typed = True
-        self.engine.send_prompt(len(text.encode("utf-8", "replace")))
+        self.engine.record_prompt_sent(len(text.encode("utf-8", "replace")))
         self.process.mark("typing")
         try:
             self.command = self.input.commands and is_command(self.process.profile, text)
-            self.segments = await typing.say(self.session, self.end, text, command=self.command)
+            self.segments = await typing.type_message(self.session, self.end, text, command=self.command)
         except typing.NotTakenError as error:
             if not self.end.ended and not self.session.is_stopped:
-                self.failed = stalled(str(error), self.session.seen)
+                self.failed = stalled_verdict(str(error), self.session.seen)
             return False
         self.process.mark("sent")
         return True
@@ -86,12 +86,12 @@ class Conversation:
     async def is_ready_again(self) -> bool:
         """Return whether a kept agent can take a message. Waits while the agent works or viewers are connected."""
         wanted = (State.READY, State.WAITING)
-        while not await self.session.until(lambda: self.end.state in wanted, KEPT_S):
+        while not await self.session.until(lambda: self.end.state in wanted, KEPT_READY_S):
             if self.session.is_over or not (self.end.reading.busy or self.process.viewers.count):
                 return False
         return self.end.state is State.READY or self.end.reading.dialog is not None
 
-    async def _composer_free(self) -> None:
+    async def _wait_for_free_composer(self) -> None:
         """Wait until the agent's input field is free: no viewer types, and no viewer has left half a message in it."""
         viewers, loop = self.process.viewers, asyncio.get_running_loop()
 
@@ -99,11 +99,11 @@ class Conversation:
             if viewers.typed_at is None:
                 return True
             is_empty = self.end.reading.idle or not self.end.profile.prompt
-            return is_empty and loop.time() - viewers.typed_at > TYPED_S
+            return is_empty and loop.time() - viewers.typed_at > ECHO_DELAY_S
 
         await self.session.until(is_free, _FOR_EVER_S)
 
-    async def _reach(self, wanted: State) -> bool:
+    async def _reach_state(self, wanted: State) -> bool:
         """Wait until the agent is in the state `wanted`, and answer its dialogs meanwhile.
 
         Return False if the turn ends first.

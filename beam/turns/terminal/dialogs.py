@@ -18,26 +18,26 @@ from beam.pty_adapter.block import Block, pattern
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.pty_adapter.typing import Claim, KeyPort
-from beam.turns.asks import Ask, Asks, Decision, Takes
+from beam.turns.asks import AcceptedAnswers, Ask, Asks, Decision
 from beam.turns.request import Record
 from beam.turns.stop import Stop
-from beam.turns.terminal.question import Question, agrees, detail_of, question_of, suggestions
-from beam.turns.terminal.verdict import shown, stalled
+from beam.turns.terminal.question import Question, agrees_with_call, detail_of, question_of, suggestions
+from beam.turns.terminal.verdict import informative_rows, stalled_verdict
 
-STILL_S = 0.5  # how long a dialog must stay unchanged: a starting agent may redraw it with another choice selected
-DRAWN_S = 5.0  # how long a request may have no text: on a busy machine its frame is drawn first
-LISTENS_S = 1.0  # an agent may draw a request before it takes keys, and would lose an early one
+UNCHANGED_S = 0.5  # how long a dialog must stay unchanged: a starting agent may redraw it with another choice selected
+DRAW_TIMEOUT_S = 5.0  # how long a request may have no text: on a busy machine its frame is drawn first
+TAKES_KEYS_AFTER_S = 1.0  # an agent may draw a request before it takes keys, and would lose an early one
 KEY_S = 0.15  # between two keys of an answer
 GONE_S = 1.0  # how long a dialog must be gone before its ask is cancelled: a screen is redrawn in pieces
-_SIGNALLED_S = 2.0  # a signal may come before the dialog is drawn
-_CHANGES_S = 10.0  # a busy machine draws late, and a repeated key would reach the next dialog
-_GOES_S = 30.0  # the same, until the effect of the last key is visible
-_TOLD_S = 5.0  # the transcript is written a moment after the dialog is drawn
-_SAME_DIALOG = 3
-_SHOWN = 400  # characters of what was approved, and of what was done
-_SOON_S = 3.0  # an agent that ends this soon after beam confirmed a dialog ended because of that
+_DRAWN_AFTER_SIGNAL_S = 2.0  # a signal may come before the dialog is drawn
+_KEY_EFFECT_S = 10.0  # a busy machine draws late, and a repeated key would reach the next dialog
+_LAST_KEY_EFFECT_S = 30.0  # how long the effect of the last key may take to be visible
+_TRANSCRIPT_DELAY_S = 5.0  # the transcript is written a moment after the dialog is drawn
+_MAX_REPEATS = 3
+_MAX_SHOWN_CHARS = 400  # characters of what was approved, and of what was done
+_ENDED_SOON_S = 3.0  # an agent that ends this soon after beam confirmed a dialog ended because of that
 _FOR_EVER_S = 1e9
-_UNKNOWN = "it asks something that beam does not know (to describe it: docs/terminals.md)"
+_UNKNOWN_QUESTION = "it asks something that beam does not know (to describe it: docs/terminals.md)"
 
 
 class Dialogs:
@@ -78,15 +78,15 @@ class Dialogs:
         elif isinstance(body, ToolReturned):
             call = self._calls.pop(body.call_id, None) or self._asked_for.pop(body.call_id, None)
             if call is not None and not body.is_error:
-                self._compare(call.name, msgspec.json.decode(call.input))
+                self._compare_with_approved(call.name, msgspec.json.decode(call.input))
         elif isinstance(body, FileChanged):
-            self._compare("an edit", body.path)
+            self._compare_with_approved("an edit", body.path)
         return recorded
 
-    def _compare(self, what: str, reported: Any) -> None:
+    def _compare_with_approved(self, what: str, reported: Any) -> None:
         """Compare an executed call with the approved requests. `what` names the call; `reported` is its input or its
         path."""
-        about = next((question for question in self._approved if agrees(question, reported)), None)
+        about = next((question for question in self._approved if agrees_with_call(question, reported)), None)
         if about is not None:
             self._approved.remove(about)
             self._other_calls.clear()
@@ -94,52 +94,52 @@ class Dialogs:
             shown_there = reported if isinstance(reported, str) else msgspec.json.encode(reported).decode()
             self._other_calls.append(f"{what} {shown_there}")
 
-    def look_back(self) -> None:
+    def report_differences(self) -> None:
         """Report the approved requests that differ from the calls in the transcript."""
         approved, done = self._approved, self._other_calls
         self._approved, self._other_calls = [], []
         if approved and done:
-            asked = "; ".join(" ".join(question.description.split())[:_SHOWN] for question in approved)
+            asked = "; ".join(" ".join(question.description.split())[:_MAX_SHOWN_CHARS] for question in approved)
             text = f"what was approved is not what its transcript says was done: approved: {asked}; done: "
-            self._record(Notice(code="approved_differs", text=text + "; ".join(done)[:_SHOWN]), sync=True)
+            self._record(Notice(code="approved_differs", text=text + "; ".join(done)[:_MAX_SHOWN_CHARS]), sync=True)
 
     async def answer(self) -> bool:
         """Answer the open dialog, or create an ask for it; return False if the turn can't continue."""
         block = self._end.reading.block
         if block is None:
-            await self._port.until(lambda: self._end.reading.block is not None, _SIGNALLED_S)
+            await self._port.until(lambda: self._end.reading.block is not None, _DRAWN_AFTER_SIGNAL_S)
             block = self._end.reading.block
         if block is None:
-            return self._end.state is not State.WAITING or await self._ask_what_nobody_knows()
+            return self._end.state is not State.WAITING or await self._ask_unknown_question()
         dialog = block.dialog
         if dialog.kind == "permission":
-            return await self._permission(block)
-        if await self._port.until(lambda: self._end.reading.dialog is not dialog, STILL_S):
+            return await self._handle_permission(block)
+        if await self._port.until(lambda: self._end.reading.dialog is not dialog, UNCHANGED_S):
             return True
-        keys = self._keys(dialog)
+        keys = self._answer_keys(dialog)
         if keys is None:
             return False
-        before, passed = self._port.view(), self._passed_since_now(block)
+        before, passed = self._port.view(), self._make_passed_check(block)
 
         def stands() -> bool:
             return self._end.reading.dialog is dialog and not passed()
 
-        is_over = await self._press(block, keys, stands)
+        is_over = await self._press_answer(block, keys, stands)
         if not is_over and self._end.is_starting and self._port.view().rows == before.rows:
-            is_over = await self._press(block, keys, stands)  # no key was taken: an agent may still start
+            is_over = await self._press_answer(block, keys, stands)  # the agent took no key: it may still be starting
         if not is_over and stands():
-            return self._not_taken(dialog)
+            return self._fail_unanswered(dialog)
         if keys == dialog.allow:
             self._last_confirmed = (dialog.name, self._port.now())
         return True
 
-    def _not_taken(self, dialog: Dialog) -> bool:
+    def _fail_unanswered(self, dialog: Dialog) -> bool:
         """End the turn as stalled, because the dialog is still there after its answer. Return False."""
         if not self._stop.reason and not self._end.ended:
-            self.failed = stalled(f"it was answered, and still asks ({dialog.name})", self._port.view())
+            self.failed = stalled_verdict(f"it was answered, and still asks ({dialog.name})", self._port.view())
         return False
 
-    def _passed_since_now(self, block: Block) -> Claim:
+    def _make_passed_check(self, block: Block) -> Claim:
         """Return a function that returns whether the agent has written below this dialog since now.
 
         A program that writes line by line leaves an answered dialog in its place.
@@ -154,16 +154,16 @@ class Dialogs:
 
         return is_passed
 
-    def agreed_just_now(self) -> str:
+    def recently_confirmed(self) -> str:
         """Return the name of the dialog that beam confirmed automatically a moment ago; "" if there was none."""
         name, at = self._last_confirmed
-        return name if self._port.now() - at < _SOON_S else ""
+        return name if self._port.now() - at < _ENDED_SOON_S else ""
 
-    def _keys(self, dialog: Dialog) -> tuple[str, ...] | None:
+    def _answer_keys(self, dialog: Dialog) -> tuple[str, ...] | None:
         """Return the keys that answer a dialog which is not a permission request; None if the turn can't continue."""
         self._answers[dialog.name] = self._answers.get(dialog.name, 0) + 1
-        if self._answers[dialog.name] > _SAME_DIALOG:
-            self.failed = stalled(f"it goes on asking ({dialog.name})", self._port.view())
+        if self._answers[dialog.name] > _MAX_REPEATS:
+            self.failed = stalled_verdict(f"it goes on asking ({dialog.name})", self._port.view())
             return None
         if dialog.kind == "login" or (dialog.kind == "trust" and not self._turn.folder_trusted):
             hint = ": beam trust" if dialog.kind == "trust" else ""
@@ -171,7 +171,7 @@ class Dialogs:
                 status=Status.FAILED,
                 class_=Class.AUTH if dialog.kind == "login" else Class.BAD_REQUEST,
                 reason=f"the agent shows a dialog that a person must answer ({dialog.name}){hint}{SCREEN}"
-                f"{shown(self._port.view().rows)}",
+                f"{informative_rows(self._port.view().rows)}",
             )
             return None
         if dialog.kind == "full" and self._turn.access != "full":
@@ -180,15 +180,15 @@ class Dialogs:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    async def _permission(self, block: Block) -> bool:
+    async def _handle_permission(self, block: Block) -> bool:
         self._last_confirmed = ("", -_FOR_EVER_S)
-        drawn = await self._drawn(block)
+        drawn = await self._wait_until_drawn(block)
         if drawn is None:
             return True
         block = drawn
         dialog, seen_at = block.dialog, self._port.now()
-        if self._has_history:  # which may tell of the tool call a moment later
-            await self._port.until(lambda: self._question(block).call_id is not None, _TOLD_S)
+        if self._has_history:  # the transcript may report the tool call a moment later
+            await self._port.until(lambda: self._question(block).call_id is not None, _TRANSCRIPT_DELAY_S)
         question = self._question(block)
         ask = self._asks.ask(
             question.tool,
@@ -196,27 +196,27 @@ class Dialogs:
             description=question.description,
             call_id=question.call_id,
             suggestions=suggestions(question),
-            takes=Takes(always=bool(question.always), message=bool(dialog.amend)),
+            takes=AcceptedAnswers(always=bool(question.always), message=bool(dialog.amend)),
             waits=self._turn.access == "ask",
         )
         if self._turn.access != "ask":
             self._asks.deny_by_default(ask, f"nobody is asked with access {self._turn.access}")
-        decision = await self._decided(ask, lambda: self._stands(question))
-        young_s = seen_at + LISTENS_S - self._port.now()
+        decision = await self._wait_for_decision(ask, lambda: self._is_unchanged(question))
+        young_s = seen_at + TAKES_KEYS_AFTER_S - self._port.now()
         if decision is not None and young_s > 0:
             await self._port.until(lambda: False, young_s)
-        if decision is None or not await self._port.until(lambda: self._stands(question), GONE_S):
+        if decision is None or not await self._port.until(lambda: self._is_unchanged(question), GONE_S):
             return True
         if question.call_id is not None:
             self._asked_for[question.call_id] = self._calls.pop(question.call_id)
         if decision.decision == "allow":
             self._approved.append(question)
-        is_over = await self._answer(question, decision)
+        is_over = await self._answer_request(question, decision)
         if not is_over and ask.id in self._asks.always:
-            self._asks.always.remove(ask.id)  # nothing was changed by it
-        return is_over or not self._is_open(question) or self._not_taken(dialog)
+            self._asks.always.remove(ask.id)  # the approval changed nothing
+        return is_over or not self._is_open(question) or self._fail_unanswered(dialog)
 
-    async def _drawn(self, block: Block) -> Block | None:
+    async def _wait_until_drawn(self, block: Block) -> Block | None:
         """Return the request once its text is drawn, or after a while even without text; None if the request
         disappears."""
         dialog = block.dialog
@@ -230,13 +230,13 @@ class Dialogs:
             return found is None or not dialog.detail or bool(detail_of(found))
 
         if not says_something():
-            await self._port.until(says_something, DRAWN_S)
+            await self._port.until(says_something, DRAW_TIMEOUT_S)
         return now()
 
     def _question(self, block: Block) -> Question:
         return question_of(block, self._calls.values())
 
-    def _stands(self, question: Question) -> bool:
+    def _is_unchanged(self, question: Question) -> bool:
         """Return whether exactly this request is on the screen."""
         block = self._end.reading.block
         return (
@@ -248,7 +248,7 @@ class Dialogs:
         block = self._end.reading.block
         return block is not None and block.dialog is question.dialog and self._question(block).own == question.own
 
-    async def _decided(self, ask: Ask, stands: Claim) -> Decision | None:
+    async def _wait_for_decision(self, ask: Ask, stands: Claim) -> Decision | None:
         """Return the decision on the ask; None if it is no longer needed, because the turn is over or the request has
         disappeared."""
         gone: list[float] = []
@@ -268,25 +268,27 @@ class Dialogs:
             self._asks.cancel(ask, stopped or ended or "it was answered on the agent's own screen")
         return ask.decision
 
-    async def _answer(self, question: Question, decision: Decision) -> bool:
+    async def _answer_request(self, question: Question, decision: Decision) -> bool:
         """Answer the request on the screen as decided; return whether its dialog then disappeared."""
-        dialog, passed = question.dialog, self._passed_since_now(question.block)
+        dialog, passed = question.dialog, self._make_passed_check(question.block)
 
         def stands() -> bool:
             is_done = decision.decision == "allow" and not any(each is question for each in self._approved)
-            return self._is_open(question) and not passed() and not is_done  # the next may look the same
+            return self._is_open(question) and not passed() and not is_done  # the next request may look the same
 
         if decision.decision == "allow":
-            is_over = await self._press(question.block, dialog.always if decision.always else dialog.allow, stands)
+            is_over = await self._press_answer(
+                question.block, dialog.always if decision.always else dialog.allow, stands
+            )
         elif decision.message and await self._type_reason(question, decision.message):
-            is_over = await self._press(question.block, ("\r",), stands)
+            is_over = await self._press_answer(question.block, ("\r",), stands)
         else:
-            is_over = await self._press(question.block, dialog.deny, stands)
+            is_over = await self._press_answer(question.block, dialog.deny, stands)
             if decision.message:
                 text = f"{question.tool} was denied, but its screen took no reason: {decision.message}"
                 self._record(Notice(code="reason_not_told", text=text))
         if decision.stop:
-            self._stop.ask("cancelled", by=decision.by)
+            self._stop.request("cancelled", by=decision.by)
         return is_over
 
     async def _type_reason(self, question: Question, message: str) -> bool:
@@ -302,9 +304,13 @@ class Dialogs:
 
         # Something else may have changed on the screen first, so the row itself is waited for.
         has_keys = bool(dialog.amend) and await self._press_keys(dialog.amend)
-        return has_keys and await self._port.until(is_shown, _CHANGES_S) and await self._press_keys((_typed(message),))
+        return (
+            has_keys
+            and await self._port.until(is_shown, _KEY_EFFECT_S)
+            and await self._press_keys((_as_one_row(message),))
+        )
 
-    async def _press(self, block: Block, keys: tuple[str, ...], stands: Claim) -> bool:
+    async def _press_answer(self, block: Block, keys: tuple[str, ...], stands: Claim) -> bool:
         """Press the keys of an answer; return whether the dialog then disappeared.
 
         If a key has no effect, the remaining keys are not pressed, because they could reach the next dialog.
@@ -313,7 +319,7 @@ class Dialogs:
             return False
         for key in keys[-1:]:
             await self._port.press(key)
-            if not await self._port.until(lambda: not stands(), _GOES_S):
+            if not await self._port.until(lambda: not stands(), _LAST_KEY_EFFECT_S):
                 return False
         is_bound = block.dialog.first or block.dialog.body
         self._end.on_answered(self._port.now(), None if is_bound else block)
@@ -329,31 +335,35 @@ class Dialogs:
             before = self._port.view()
             await self._port.press(key)
             await self._port.until(lambda: False, KEY_S)
-            if not await self._changed(before):
+            if not await self._wait_for_change(before):
                 return False
         return True
 
-    async def _changed(self, before: View) -> bool:
-        return await self._port.until(lambda: self._port.view().rows != before.rows, _CHANGES_S)
+    async def _wait_for_change(self, before: View) -> bool:
+        return await self._port.until(lambda: self._port.view().rows != before.rows, _KEY_EFFECT_S)
 
-    # -- what nobody described -----------------------------------------------------------------------------------------
+    # -- unknown questions ---------------------------------------------------------------------------------------------
 
-    async def _ask_what_nobody_knows(self) -> bool:
+    async def _ask_unknown_question(self) -> bool:
         """Wait until a viewer answers the question on the screen, or the ask expires; return False if nobody
         answered."""
-        self.failed = stalled(_UNKNOWN, self._port.view())
+        self.failed = stalled_verdict(_UNKNOWN_QUESTION, self._port.view())
         if self._turn.access != "ask":
             return False
         ask = self._asks.ask(
-            "a question on its screen", description=shown(self._port.view().rows), takes=Takes(allow=False)
+            "a question on its screen",
+            description=informative_rows(self._port.view().rows),
+            takes=AcceptedAnswers(allow=False),
         )
-        await self._decided(ask, lambda: self._end.state is State.WAITING and self._end.reading.dialog is None)
+        await self._wait_for_decision(
+            ask, lambda: self._end.state is State.WAITING and self._end.reading.dialog is None
+        )
         if ask.decision is not None or self._stop.reason is not None or self._end.ended:
             return False
         self.failed = None
         return True
 
 
-def _typed(text: str) -> str:
+def _as_one_row(text: str) -> str:
     """Return the text for typing into one row, without control characters."""
     return "".join(char for char in " ".join(text.split()) if char.isprintable())

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from beam.base import files
 
-_OWN = Path("/proc/self/fd")
+_OWN_DESCRIPTORS = Path("/proc/self/fd")
 
 
 @contextlib.contextmanager
-def near(directory: Path) -> Iterator[Path]:
+def short_path(directory: Path) -> Iterator[Path]:
     """Yield a short path of the directory if the system has one (in /proc/self/fd), otherwise its ordinary path."""
     handle = files.open_directory(directory)
     try:
-        yield _OWN / str(handle) if _OWN.is_dir() else directory
+        yield _OWN_DESCRIPTORS / str(handle) if _OWN_DESCRIPTORS.is_dir() else directory
     finally:
         os.close(handle)

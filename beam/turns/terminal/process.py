@@ -27,7 +27,7 @@ from beam.turns.terminal.viewers import Viewers
 
 QUIT_S = 3.0
 KEY_S = 0.15  # between two keys
-_TYPED_S = 0.6  # until a key has left
+_WRITE_KEYS_S = 0.6  # how long it may take to write the keys
 
 
 class TerminalProcess(AgentProcess):
@@ -56,14 +56,14 @@ class TerminalProcess(AgentProcess):
         env = input.environment(launch)
         process.window = await open_terminal(
             launch.argv,
-            env=input.confined.ready(env),
+            env=input.confined.prepare(env),
             cwd=input.turn.cwd,
-            confinement=input.confined.within(env),
+            confinement=input.confined.confinement_for(env),
             turn_key=input.turn_key,
             screen=process.screen,
-            on_output=process._changed,
+            on_output=process._on_output,
         )
-        process.viewers = Viewers(process.window, process._typed_by)
+        process.viewers = Viewers(process.window, process._report_typing)
         process._is_open = True
         process.attach(process.window.child)
         return process
@@ -72,13 +72,13 @@ class TerminalProcess(AgentProcess):
     def is_watched(self) -> bool:
         return bool(self.viewers.count)
 
-    async def show(self, socket: Path) -> None:
+    async def open_to_viewers(self, socket: Path) -> None:
         """Let viewers connect to the terminal. If that fails, the process continues without viewers."""
         with contextlib.suppress(OSError):
             if not self.viewers.is_open:
                 await self.viewers.open(socket)
 
-    async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
+    async def quit(self, *, hard: Callable[[], bool]) -> spawn.ProcessEnd:
         """End the program by the keys that make it quit, then end the process; return how it ended.
 
         The keys are skipped once `hard` returns True.
@@ -86,12 +86,12 @@ class TerminalProcess(AgentProcess):
         keys = self.profile.quit
         read_keys = self.window.reads_keys()
         for key in keys:
-            if hard() or self.gone or (read_keys and not self.window.reads_keys()):
+            if hard() or self.is_gone or (read_keys and not self.window.reads_keys()):
                 break  # another ^C would end a program that is quitting already, before its last output
             await self.press(key)
             await asyncio.wait({self.ended}, timeout=KEY_S)
         until = asyncio.get_running_loop().time() + QUIT_S
-        while keys and not (hard() or self.gone) and asyncio.get_running_loop().time() < until:
+        while keys and not (hard() or self.is_gone) and asyncio.get_running_loop().time() < until:
             await asyncio.wait({self.ended}, timeout=KEY_S)
         return await super().quit(hard=hard)
 
@@ -101,7 +101,7 @@ class TerminalProcess(AgentProcess):
         A program that does not read its input accepts only a limited number of keys.
         """
         try:
-            async with asyncio.timeout(_TYPED_S):
+            async with asyncio.timeout(_WRITE_KEYS_S):
                 await self.window.press(keys)
         except TimeoutError:
             return False
@@ -120,11 +120,11 @@ class TerminalProcess(AgentProcess):
 
     # -- the recording -------------------------------------------------------------------------------------------------
 
-    def record(self, path: Path, *, title: str, clock: Clock) -> None:
+    def start_recording(self, path: Path, *, title: str, clock: Clock) -> None:
         """Record what the program writes and what is typed, from now on, as an asciicast. Raises DiskError."""
         self.stop_recording()
         files.make_directory(path.parent)
-        with files.disk("write", path):
+        with files.disk_action("write", path):
             handle = files.open_to_write(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             file = self._opened.enter_context(os.fdopen(handle, "w+b"))
             self._recorder = Recorder(
@@ -136,22 +136,24 @@ class TerminalProcess(AgentProcess):
                 now=clock.monotonic,
             )
         if self.screen.bytes:
-            self._tell(lambda recorder: recorder.wrote(repaint(Painter(self.screen).picture()).encode()))
-        self.window.on_data = lambda data: self._tell(lambda recorder: recorder.wrote(data))
-        self.window.on_keys = lambda data: self._tell(lambda recorder: recorder.record_typed(data))
+            self._write_recording(
+                lambda recorder: recorder.record_output(repaint(Painter(self.screen).picture()).encode())
+            )
+        self.window.on_data = lambda data: self._write_recording(lambda recorder: recorder.record_output(data))
+        self.window.on_keys = lambda data: self._write_recording(lambda recorder: recorder.record_typed(data))
 
     def mark(self, text: str) -> None:
         """Add a mark to the recording for something that is not visible on the screen."""
-        self._tell(lambda recorder: recorder.mark(text))
+        self._write_recording(lambda recorder: recorder.mark(text))
 
     def stop_recording(self) -> None:
         """End and complete the recording."""
-        self._tell(Recorder.end)
+        self._write_recording(Recorder.end)
         self._recorder = None
         with contextlib.suppress(OSError):
             self._opened.close()
 
-    def _tell(self, say: Callable[[Recorder], None]) -> None:
+    def _write_recording(self, say: Callable[[Recorder], None]) -> None:
         """Write to the recording. If that fails, the recording ends, and the turn continues."""
         if self._recorder is None:
             return
@@ -161,10 +163,10 @@ class TerminalProcess(AgentProcess):
             self._recorder = None
             self.notice(f"the recording ends here: {error.strerror}")
 
-    def _typed_by(self, user: str) -> None:
+    def _report_typing(self, user: str) -> None:
         self.notice(f"{user} types into its terminal (beam attach)")
 
-    def _changed(self) -> None:
+    def _on_output(self) -> None:
         self.fed.set()
         if self._is_open:
             self.viewers.wake()

@@ -15,14 +15,14 @@ from beam.model.screen_profile import Dialog
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.block import Block, pattern
 
-_TELLING = 3  # characters: shorter values of an input stand anywhere
-_BOX = re.compile(r"^ *[│┃](?: │)?|(?: │){1,2}$")
-_BLANK = " \t\u00a0─━╌╍┄┅┈┉═╭╮╰╯"  # what a row between two parts of a dialog is made of
-_MOVING = re.compile(r"[⠀-⣿◐-◓✢✳✶✻✽]|\b\d+(?:\.\d+)? ?(?:ms|s|m)\b")
-_BOXES = dict.fromkeys(map(ord, "│┃"))
-_MAIN = ("command", "cmd", "file_path", "path", "filePath", "absolute_path")
+_MIN_MATCH_CHARS = 3  # characters: a shorter value could occur anywhere by chance
+_FRAME_EDGES = re.compile(r"^ *[│┃](?: │)?|(?: │){1,2}$")
+_BLANK = " \t\u00a0─━╌╍┄┅┈┉═╭╮╰╯"  # the characters of a row that only separates two parts of a dialog
+_SPINNERS_AND_TIMERS = re.compile(r"[⠀-⣿◐-◓✢✳✶✻✽]|\b\d+(?:\.\d+)? ?(?:ms|s|m)\b")
+_FRAME_CHARACTERS = dict.fromkeys(map(ord, "│┃"))
+_MAIN_INPUT_FIELDS = ("command", "cmd", "file_path", "path", "filePath", "absolute_path")
 _ARROWS = dict.fromkeys(map(ord, "❯›●"))
-_MOST = 60  # characters: a dialog may cut a long one
+_MAX_MATCH_CHARS = 60  # characters that are compared: a dialog may cut a longer text
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
     dialog = block.dialog
     subject = "" if block.is_doubtful else block.only_group(dialog.subject)
     detail = "" if block.is_doubtful else detail_of(block)
-    request = _request(block)
+    request = _request_text(block)
     description = detail or "\n".join(row for row in request.split("\n") if row.strip())
     call = None if block.is_doubtful else next((call for call in calls if _is_about(description, call)), None)
     return Question(
@@ -66,7 +66,7 @@ def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
         input=call.input if call is not None else Raw(b"null"),
         call_id=call.call_id if call is not None else None,
         always=_always_text(block),
-        request=_without_arrows(_unmoved(block)),
+        request=_without_arrows(_without_moving_parts(block)),
         own=_without_arrows(detail or block.found),
     )
 
@@ -91,20 +91,20 @@ def _always_text(block: Block) -> str:
     return " ".join((found[1] or "").split())
 
 
-def _request(block: Block) -> str:
+def _request_text(block: Block) -> str:
     """Return the rows of the request; if nothing shows where it begins, also the rows right above it."""
     return "\n".join((*block.above, block.found)) if block.above else block.text
 
 
-def _unmoved(block: Block) -> str:
+def _without_moving_parts(block: Block) -> str:
     """Return the rows of the request, without the spinners and timers that move above an open dialog."""
-    above = (_MOVING.sub("", row) for row in block.above)
+    above = (_SPINNERS_AND_TIMERS.sub("", row) for row in block.above)
     return "\n".join((*above, block.found)) if block.above else block.text
 
 
 def _without_arrows(text: str) -> str:
     """Return the text without the marks of the selected answer, which move when another answer is selected."""
-    return profiles.squeezed(text.translate(_ARROWS))
+    return profiles.without_white_space(text.translate(_ARROWS))
 
 
 def suggestions(question: Question) -> Raw:
@@ -113,7 +113,7 @@ def suggestions(question: Question) -> Raw:
 
 
 def _dedented(text: str) -> str:
-    bare = (_BOX.sub("", row).rstrip() for row in text.split("\n"))
+    bare = (_FRAME_EDGES.sub("", row).rstrip() for row in text.split("\n"))
     rows = [row for row in bare if row.strip(_BLANK)]
     margin = min((len(row) - len(row.lstrip()) for row in rows), default=0)
     return "\n".join(row[margin:] for row in rows)
@@ -125,20 +125,24 @@ def _is_about(description: str, call: ToolCalled) -> bool:
     The whole screen is not searched, because it also shows the prompt and other calls. An input that is nested too
     deeply to be read is not in any description.
     """
-    shown_there = profiles.squeezed(description)
+    shown_there = profiles.without_white_space(description)
     try:
-        return any(text in shown_there for text in _texts(msgspec.json.decode(call.input)))
+        return any(text in shown_there for text in _searchable_texts(msgspec.json.decode(call.input)))
     except RecursionError:
         return False
 
 
-def agrees(question: Question, reported: Any) -> bool:
+def agrees_with_call(question: Question, reported: Any) -> bool:
     """Return whether the request agrees with a call in the transcript, given by its input or a path.
 
     Compares the command or the path of an input; an input with neither agrees with everything.
     """
     if isinstance(reported, dict):
-        main = [reported[name] for name in _MAIN if isinstance(reported.get(name), str | list) and reported[name]]
+        main = [
+            reported[name]
+            for name in _MAIN_INPUT_FIELDS
+            if isinstance(reported.get(name), str | list) and reported[name]
+        ]
         if not main:
             return True
         reported = main[0]
@@ -147,22 +151,31 @@ def agrees(question: Question, reported: Any) -> bool:
     there, subject = _plain(question.description), _plain(question.block.only_group(question.dialog.subject))
     row = _plain(text.strip().split("\n", 1)[0])
     name = row.rpartition("/")[2]
-    return not row or row[:_MOST] in there or name[:_MOST] in there or (len(subject) >= _TELLING and subject in row)
+    return (
+        not row
+        or row[:_MAX_MATCH_CHARS] in there
+        or name[:_MAX_MATCH_CHARS] in there
+        or (len(subject) >= _MIN_MATCH_CHARS and subject in row)
+    )
 
 
 def _plain(text: str) -> str:
     """Return the text without white space and box-drawing characters."""
-    return profiles.squeezed(text.translate(_BOXES))
+    return profiles.without_white_space(text.translate(_FRAME_CHARACTERS))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _searchable_texts(value: Any) -> Iterator[str]:
     """Yield the beginnings of the strings in a JSON value, and the last parts of paths, without white space."""
     if isinstance(value, str):
-        row = profiles.squeezed(value.strip().split("\n", 1)[0])
-        yield from (text for text in {row[:_MOST], row.rpartition("/")[2][:_MOST]} if len(text) >= _TELLING)
+        row = profiles.without_white_space(value.strip().split("\n", 1)[0])
+        yield from (
+            text
+            for text in {row[:_MAX_MATCH_CHARS], row.rpartition("/")[2][:_MAX_MATCH_CHARS]}
+            if len(text) >= _MIN_MATCH_CHARS
+        )
     elif isinstance(value, dict):
         for inner in value.values():
-            yield from _texts(inner)
+            yield from _searchable_texts(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner)
+            yield from _searchable_texts(inner)

@@ -10,31 +10,31 @@ from beam.agents.base import History, Host, Transcript, Turn, Verdict
 from beam.base import files
 from beam.base.errors import DiskError
 from beam.model.events import Event
-from beam.process.lines import Lines
+from beam.process.lines import LineSplitter
 from beam.pty_adapter import answer
 from beam.pty_adapter.screen import Screen, Signal
 from beam.pty_adapter.turn_end import TurnEnd
 from beam.pty_adapter.typing import Segment
 from beam.turns.request import Record
 
-_LONGEST = 64 << 20  # of a line, as of a headless CLI's; the rest of a longer one is dropped
-_LOOKS = 5  # a directory is listed once in so many reads
+_MAX_LINE_BYTES = 64 << 20  # of a line, as for a headless CLI; the rest of a longer line is dropped
+_READS_PER_LISTING = 5  # a directory is listed once in so many reads
 
 
-class _File:
+class _TranscriptFile:
     """One file that may be the turn's transcript. `read_to` is the offset up to which it was read."""
 
     def __init__(self, path: Path, transcript: Transcript, read_to: int) -> None:
         self.path = path
         self.transcript = transcript
         self.read_to = read_to
-        self._lines = Lines(_LONGEST)
+        self._lines = LineSplitter(_MAX_LINE_BYTES)
 
     def read(self) -> list[Event]:
         """Return the events in what was added to the file."""
         bodies: list[Event] = []
         try:
-            for data in files.pieces(self.path, self.read_to, follow=True):
+            for data in files.read_pieces(self.path, self.read_to, follow=True):
                 self.read_to += len(data)
                 bodies += [body for line in self._lines.feed(data) for body in self.transcript.line(line)]
         except (FileNotFoundError, DiskError):
@@ -42,7 +42,7 @@ class _File:
         return bodies
 
 
-class Reader:
+class TranscriptReader:
     """Reads the agent's transcript from its current end: new lines become events. If the CLI chooses the file's
     name, the transcript is the first matching file that grew and mentions the turn."""
 
@@ -51,14 +51,14 @@ class Reader:
         self._transcript_of = partial(history.transcript, turn)
         self._transcript = self._transcript_of()
         self._where = history.where(turn, host)
-        self._file: _File | None = None
-        self._files: dict[Path, _File] = {}
+        self._file: _TranscriptFile | None = None
+        self._files: dict[Path, _TranscriptFile] = {}
         self._reads = 0
         if "*" in self._where:
-            self._before = {path: _size(path) for path in self._fitting()}
+            self._before = {path: _size(path) for path in self._matching_paths()}
         else:
             path = Path(self._where)
-            self._file = _File(path, self._transcript, _size(path))
+            self._file = _TranscriptFile(path, self._transcript, _size(path))
 
     @property
     def state(self) -> str:
@@ -77,20 +77,20 @@ class Reader:
     def read(self) -> None:
         """Read what was added to the file."""
         if self._file is None:
-            self._look_for_it()
+            self._find_transcript()
             return
         for body in self._file.read():
             self._record(body)
 
-    def _fitting(self) -> Iterable[Path]:
+    def _matching_paths(self) -> Iterable[Path]:
         return Path("/").glob(self._where.lstrip("/"))
 
-    def _look_for_it(self) -> None:
+    def _find_transcript(self) -> None:
         """Read every matching file until one mentions this turn."""
-        if self._reads % _LOOKS == 0:
-            for path in self._fitting():
+        if self._reads % _READS_PER_LISTING == 0:
+            for path in self._matching_paths():
                 if path not in self._files and _size(path) != self._before.get(path):
-                    self._files[path] = _File(path, self._transcript_of(), self._before.get(path, 0))
+                    self._files[path] = _TranscriptFile(path, self._transcript_of(), self._before.get(path, 0))
         self._reads += 1
         for file in self._files.values():
             bodies = file.read()
@@ -118,7 +118,7 @@ def reply_on_screen(
     """
     profile, columns = end.profile, screen.columns
     if not profile.at_cursor:
-        return answer.of_conversation(profile, screen.lines(), text, columns=columns)
+        return answer.agent_answer(profile, screen.lines(), text, columns=columns)
     parts = []
     for segment in segments:
         last = segment.end
@@ -130,7 +130,7 @@ def reply_on_screen(
             column = mark.column if mark else 0
         lines = screen.lines(segment.start)
         shown = lines[: max(0, last - segment.start)]
-        part = answer.of_lines(shown, columns=columns)
+        part = answer.unwrapped_text(shown, columns=columns)
         if column and len(lines) > len(shown):
             part = f"{part}\n{lines[len(shown)].text[:column]}".lstrip("\n")
         parts.append(part)

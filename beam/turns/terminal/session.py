@@ -13,7 +13,7 @@ from beam.pty_adapter.screen import Signal, View
 from beam.pty_adapter.turn_end import TurnEnd
 from beam.turns.engine import Engine
 from beam.turns.terminal.process import TerminalProcess
-from beam.turns.terminal.reading import Reader
+from beam.turns.terminal.reading import TranscriptReader
 
 TICK_S = 0.05
 FRAME_S = 0.25  # the longest that an unfinished frame is left out
@@ -25,7 +25,7 @@ class TerminalSession:
 
     def __init__(self, engine: Engine, process: TerminalProcess, end: TurnEnd) -> None:
         self.end = end
-        self.reader: Reader | None = None
+        self.reader: TranscriptReader | None = None
         self.transcript_verdict: Verdict | None = None  # the transcript's, once it has said that the turn is over
         self.seen = View(())
         self.prompt_mark: Signal | None = None
@@ -50,7 +50,7 @@ class TerminalSession:
     # -- the keys ------------------------------------------------------------------------------------------------------
 
     async def press(self, keys: str) -> None:
-        with self._process.viewers.held():
+        with self._process.viewers.hold_keys():
             await self._process.window.press(keys)
 
     async def paste(self, text: str) -> None:
@@ -69,9 +69,9 @@ class TerminalSession:
         return self._clock.monotonic()
 
     async def until(self, claim: typing.Claim, seconds: float) -> bool:
-        return await self.watch(lambda: claim() or self.is_over, seconds) and claim()
+        return await self.wait_for(lambda: claim() or self.is_over, seconds) and claim()
 
-    async def watch(self, claim: typing.Claim, seconds: float) -> bool:
+    async def wait_for(self, claim: typing.Claim, seconds: float) -> bool:
         """Wait until `claim` returns True, for at most `seconds`; return whether it did.
 
         Unlike `until`, this does not return early when the turn is over.
@@ -90,7 +90,7 @@ class TerminalSession:
             self.tick()
         return True
 
-    # -- what is seen --------------------------------------------------------------------------------------------------
+    # -- the screen and the transcript ---------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Check the screen, the transcript and the viewers for changes."""
@@ -100,13 +100,13 @@ class TerminalSession:
         for signal in signals:
             if signal.number == 133 and signal.text[:1] == "A":
                 self.prompt_mark = signal
-        whole = not self._screen.drawing or now - self._framed_at > FRAME_S
-        if not self._screen.drawing:
+        whole = not self._screen.is_drawing or now - self._framed_at > FRAME_S
+        if not self._screen.is_drawing:
             self._framed_at = now
         if self._seen_bytes != self._screen.bytes:
             self.seen, self._seen_bytes = self._screen.view(), self._screen.bytes
-            self._engine.alive()
-        self.end.hear(signals, now)
+            self._engine.record_sign_of_life()
+        self.end.record_signals(signals, now)
         window = self._process.window
         self.end.look(self.seen, now, whole=whole, reads_keys=window.reads_keys(), foreground=window.foreground_group())
         if now - self._read_at >= READ_S:
@@ -121,4 +121,4 @@ class TerminalSession:
         if self.reader.state:
             self.end.report_state(self.reader.state, self._clock.monotonic(), error=self.reader.error)
             if self.transcript_verdict is None and self.end.ended and self.end.via == "history":
-                self.transcript_verdict = self.reader.verdict()  # what it writes when it quits is no answer
+                self.transcript_verdict = self.reader.verdict()  # text that the agent writes when it quits is no answer

@@ -10,10 +10,10 @@ from msgspec import Struct, structs
 from beam.agents.base import Verdict
 from beam.agents.failures import class_of
 from beam.model.outcome import SCREEN, Class, Denial, Evidence, Status
-from beam.process.spawn import Ended
+from beam.process.spawn import ProcessEnd
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
-from beam.turns.asks import judged
+from beam.turns.asks import with_denials
 
 _SHOWN_ROWS = 12
 
@@ -35,30 +35,30 @@ class TurnEvidence(Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     command: bool = False
     denials: tuple[Denial, ...] = ()
-    ended: Ended | None = None
+    ended: ProcessEnd | None = None
 
 
 def verdict_of(seen: TurnEvidence) -> Verdict:
     """Return the verdict on the turn. It has an answer only if evidence shows that the turn completed."""
     state = seen.end.state
     if seen.failed is not None and not seen.stopped:
-        return _early(seen.failed, seen)
+        return _unanswered_verdict(seen.failed, seen)
     if state in (State.DONE, State.ERROR):
-        verdict = structs.replace(_answered(seen), evidence=evidence(seen.end))
+        verdict = structs.replace(_answered_verdict(seen), evidence=evidence_of(seen.end))
         if seen.cut_short and verdict.status is Status.COMPLETED:
             verdict = structs.replace(verdict, status=Status.CANCELLED)
         if seen.stopped and verdict.status is Status.CANCELLED:  # the stop caused this, not the denial
             return structs.replace(verdict, denials=(*verdict.denials, *seen.denials))
-        return judged(verdict, seen.denials)
+        return with_denials(verdict, seen.denials)
     if seen.stopped:
-        stopped = _early(Verdict(status=Status.CANCELLED, reason="stopped"), seen)
+        stopped = _unanswered_verdict(Verdict(status=Status.CANCELLED, reason="stopped"), seen)
         return structs.replace(stopped, session_id=seen.session_id)
     if state is State.EXITED and seen.ended is not None:
-        return _early(_exited(seen, seen.ended), seen)
-    return _early(stalled(seen.end.reason or "nobody knows what it waits for", seen.view), seen)
+        return _unanswered_verdict(_exited_verdict(seen, seen.ended), seen)
+    return _unanswered_verdict(stalled_verdict(seen.end.reason or "nobody knows what it waits for", seen.view), seen)
 
 
-def _early(verdict: Verdict, seen: TurnEvidence) -> Verdict:
+def _unanswered_verdict(verdict: Verdict, seen: TurnEvidence) -> Verdict:
     """Return the verdict on a turn that ended without an answer, with the figures and denials that are known."""
     told = seen.transcript
     if told is not None:
@@ -73,33 +73,37 @@ def _early(verdict: Verdict, seen: TurnEvidence) -> Verdict:
     return structs.replace(verdict, denials=seen.denials)
 
 
-def _exited(seen: TurnEvidence, ended: Ended) -> Verdict:
+def _exited_verdict(seen: TurnEvidence, ended: ProcessEnd) -> Verdict:
     how = f"was ended by {ended.signal}" if ended.signal else f"exited with {ended.code}"
-    reason = f"{seen.end.profile.name} {how} before its turn was over{SCREEN}{shown(seen.view.rows)}"
+    reason = f"{seen.end.profile.name} {how} before its turn was over{SCREEN}{informative_rows(seen.view.rows)}"
     return Verdict(status=Status.FAILED, class_=Class.CRASHED, reason=reason)
 
 
-def _answered(seen: TurnEvidence) -> Verdict:
+def _answered_verdict(seen: TurnEvidence) -> Verdict:
     verdict = seen.transcript
     if verdict is None or (verdict.status is Status.COMPLETED and not verdict.reply):
         known = verdict or Verdict(status=Status.COMPLETED)
         verdict = structs.replace(known, reply=seen.reply, lossy=True)
         if seen.end.state is State.ERROR:
             verdict = structs.replace(
-                verdict, status=Status.FAILED, class_=_class(seen.end.reason), reason=seen.end.reason, reply=None
+                verdict,
+                status=Status.FAILED,
+                class_=_failure_class(seen.end.reason),
+                reason=seen.end.reason,
+                reply=None,
             )
         elif not seen.reply and not seen.end.profile.at_cursor and not seen.command:
             verdict = structs.replace(
                 verdict,
                 status=Status.FAILED,
                 class_=Class.UNKNOWN,
-                reason=f"it is idle again, and no answer was found on its screen:\n{shown(seen.view.rows)}",
+                reason=f"it is idle again, and no answer was found on its screen:\n{informative_rows(seen.view.rows)}",
                 reply=None,
             )
     return verdict
 
 
-def _class(reason: str) -> Class:
+def _failure_class(reason: str) -> Class:
     """Return the class of a failure that only the screen shows.
 
     The model may have written the words on the screen. So no class is returned for which `retry` would run the message
@@ -109,24 +113,24 @@ def _class(reason: str) -> Class:
     return found if found is Class.AUTH else Class.UNKNOWN
 
 
-def evidence(end: TurnEnd) -> Evidence | None:
+def evidence_of(end: TurnEnd) -> Evidence | None:
     """Return the evidence for the turn's end; None if there is none."""
     match end.via:
         case "history" | "title":
             return end.via
         case "osc7501" | "osc133":
-            return "osc" if end.structured else "prompt"
+            return "osc" if end.is_structured else "prompt"
         case "screen":
             return "prompt" if end.profile.at_cursor else "screen"
     return None
 
 
-def stalled(why: str, view: View) -> Verdict:
+def stalled_verdict(why: str, view: View) -> Verdict:
     """Return the verdict on an agent that waits for something unknown, with its screen in the reason."""
-    return Verdict(status=Status.FAILED, class_=Class.STALLED, reason=f"{why}{SCREEN}{shown(view.rows)}")
+    return Verdict(status=Status.FAILED, class_=Class.STALLED, reason=f"{why}{SCREEN}{informative_rows(view.rows)}")
 
 
-def shown(rows: Sequence[str]) -> str:
+def informative_rows(rows: Sequence[str]) -> str:
     """Return the informative part of a screen: the last rows with a letter or a digit, without their common indent."""
     told = [row.rstrip() for row in rows if any(character.isalnum() for character in row)]
     return textwrap.dedent("\n".join(told[-_SHOWN_ROWS:]))

@@ -25,21 +25,21 @@ from msgspec import Struct
 
 from beam.base import typed_values
 from beam.process import table
-from beam.process.spawn import marker
+from beam.process.spawn import marker_name
 from beam.pty_adapter.picture import Painter, Picture, Runs
 from beam.pty_adapter.terminal import Terminal
-from beam.turns.terminal.nearby import near
+from beam.turns.terminal.nearby import short_path
 
 FRAME_S = 1 / 30
 DRAWING_S = 0.1  # how long an unfinished frame is waited for
 KEYS_BYTES = 64 * 1024  # of one line of keys
 _LOOK_AGAIN_S = 0.01
-_DEEPEST = 64  # a process and its ancestors
-_MARKER = marker("").encode()
+_MAX_ANCESTORS = 64  # processes that are checked: the viewer and its ancestors
+_MARKER = marker_name("").encode()
 _NO_AGENTS = "only a person attaches, and process {pid} belongs to an agent's turn"
 _GONE = "only a person attaches, and who started process {pid} can't be seen any more"
 _TOO_DEEP = "only a person attaches, and process {pid} has too many others above it"
-_NOT_SHOWN = (
+_NO_TYPING_FILE = (
     "only a person types: a viewer has to make a file in the agent's directory first, as this version of beam does"
 )
 
@@ -69,7 +69,7 @@ class Keys(Struct, frozen=True, kw_only=True, tag="keys"):
     data: bytes
 
 
-Told = Frame | Bye
+ViewerMessage = Frame | Bye
 
 
 def typing_file(directory: Path, nonce: str) -> Path | None:
@@ -108,7 +108,7 @@ class Viewers:
         """Let viewers connect through a socket of that name, for this user alone. Raises OSError."""
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with near(path.parent) as directory:
+            with short_path(path.parent) as directory:
                 name = directory / path.name
                 name.unlink(missing_ok=True)
                 os.fchmod(listening.fileno(), 0o600)
@@ -143,7 +143,7 @@ class Viewers:
         self._noticed.clear()
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_keys(self) -> Iterator[None]:
         """Hold back viewers' keys inside the context."""
         was_free = self._may_type.is_set()
         self._may_type.clear()
@@ -161,14 +161,14 @@ class Viewers:
         self._connected[me] = new = asyncio.Event()
         nonce = os.urandom(16).hex()
         try:
-            peer = _peer(writer)
+            peer = _peer_ids(writer)
             if peer is not None and peer[1] != os.geteuid():
                 return
-            if peer is not None and (why := _refusal(peer[0])):
-                _say(writer, Bye(why=why))
+            if peer is not None and (why := _refusal_reason(peer[0])):
+                _send_message(writer, Bye(why=why))
                 return
-            showing = asyncio.create_task(self._show(writer, new, nonce))
-            hearing = asyncio.create_task(self._hear(reader, writer, peer[0] if peer else 0, nonce))
+            showing = asyncio.create_task(self._send_frames(writer, new, nonce))
+            hearing = asyncio.create_task(self._receive_keys(reader, writer, peer[0] if peer else 0, nonce))
             try:
                 await asyncio.wait({showing, hearing}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -176,7 +176,7 @@ class Viewers:
                 showing.cancel()
                 await asyncio.wait({showing, hearing})
         except asyncio.CancelledError:
-            _say(writer, Bye(why=self._why))
+            _send_message(writer, Bye(why=self._why))
         finally:
             del self._connected[me]
             self._take_typing_file(nonce)
@@ -193,20 +193,20 @@ class Viewers:
             return False
         return file is not None
 
-    async def _show(self, writer: asyncio.StreamWriter, new: asyncio.Event, nonce: str) -> None:
+    async def _send_frames(self, writer: asyncio.StreamWriter, new: asyncio.Event, nonce: str) -> None:
         first: str | None = nonce
         sent: list[Runs | None] = [None] * self._window.screen.rows
         with contextlib.suppress(OSError):
             while True:
                 new.clear()
                 await self._wait_for_frame()
-                picture = self._now()
+                picture = self._current_picture()
                 changed = {row: runs for row, runs in enumerate(picture.rows) if runs is not sent[row]}
                 for row, runs in changed.items():
                     sent[row] = runs
                 frame = Frame(picture=_without_rows(picture), height=len(picture.rows), changed=changed, nonce=first)
                 first = None
-                _say(writer, frame)
+                _send_message(writer, frame)
                 await writer.drain()
                 await asyncio.sleep(FRAME_S)
                 await new.wait()
@@ -214,16 +214,18 @@ class Viewers:
     async def _wait_for_frame(self) -> None:
         """Wait until the agent is not in the middle of drawing, for a moment at most."""
         until = asyncio.get_running_loop().time() + DRAWING_S
-        while self._window.screen.drawing and asyncio.get_running_loop().time() < until:
+        while self._window.screen.is_drawing and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    def _now(self) -> Picture:
+    def _current_picture(self) -> Picture:
         written = self._window.screen.bytes
         if self._picture is None or self._picture[0] != written:
             self._picture = written, self._painter.picture()
         return self._picture[1]
 
-    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int, nonce: str) -> None:
+    async def _receive_keys(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int, nonce: str
+    ) -> None:
         may_type = False
         with contextlib.suppress(OSError, ValueError, RecursionError):  # invalid data disconnects the viewer
             while line := await reader.readline():
@@ -232,17 +234,17 @@ class Viewers:
                     continue
                 may_type = may_type or self._take_typing_file(nonce)
                 if not may_type:
-                    _say(writer, Bye(why=_NOT_SHOWN))
+                    _send_message(writer, Bye(why=_NO_TYPING_FILE))
                     return
                 await self._may_type.wait()
                 if pid not in self._noticed:
                     self._noticed.add(pid)
-                    self._notice(_user())
+                    self._notice(_user_name())
                 self.typed_at = asyncio.get_running_loop().time()
                 await self._window.type(data)
 
 
-def _say(writer: asyncio.StreamWriter, told: Told) -> None:
+def _send_message(writer: asyncio.StreamWriter, told: ViewerMessage) -> None:
     with contextlib.suppress(OSError):
         writer.write(msgspec.json.encode(told) + b"\n")
 
@@ -251,7 +253,7 @@ def _without_rows(picture: Picture) -> Picture:
     return msgspec.structs.replace(picture, rows=())
 
 
-def _peer(writer: asyncio.StreamWriter) -> tuple[int, int] | None:
+def _peer_ids(writer: asyncio.StreamWriter) -> tuple[int, int] | None:
     """Return the pid and uid of the other end; None if the system does not say.
 
     In that case only the directory's mode keeps others out.
@@ -263,11 +265,11 @@ def _peer(writer: asyncio.StreamWriter) -> tuple[int, int] | None:
     return pid, uid
 
 
-def _refusal(pid: int) -> str | None:
+def _refusal_reason(pid: int) -> str | None:
     """Return why the process may not attach: it belongs to an agent's turn, or nobody can tell. Return None if it may
     attach. The pid 0 stands for a process that can't be seen from here."""
     each = pid
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_ANCESTORS):
         if each <= 1:
             return None
         row = table.stat_of(each)
@@ -290,7 +292,7 @@ def _is_gone(pid: int) -> bool:
     return True
 
 
-def _user() -> str:
+def _user_name() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.agents.claude.history import Line, ReceivedMessage, decode, read, where
+from beam.agents.claude.history import ReceivedMessage, TranscriptLine, decode, read, transcript_paths
 from beam.model import events
 
 TEAMS = Path(__file__).parents[2] / "recordings" / "claude-teams" / "2.1.197"
@@ -25,7 +25,7 @@ def recorded(name: str) -> dict[str, list[bytes]]:
     return {path: data.splitlines() for path, data in found.items()}
 
 
-def everything(name: str) -> list[Line]:
+def everything(name: str) -> list[TranscriptLine]:
     found = [read(line) for data in recorded(name).values() for line in data]
     return [line for line in found if line is not None]
 
@@ -101,8 +101,8 @@ def test_what_nobody_understands_is_kept_as_unknown(data: bytes) -> None:
 
 
 def test_a_transcript_lies_where_its_directory_and_session_say() -> None:
-    assert where("/h/.claude", "/a/b.c_d", "0-1") == (
+    assert transcript_paths("/h/.claude", "/a/b.c_d", "0-1") == (
         "/h/.claude/projects/-a-b-c-d/0-1.jsonl",
         "/h/.claude/projects/-a-b-c-d/0-1/subagents",
     )
-    assert where("/h", "/a", "../../etc/passwd") == ()
+    assert transcript_paths("/h", "/a", "../../etc/passwd") == ()

@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from beam.agents.base import Exit
-from beam.agents.codex.dialogue.methods import HEARD, IGNORED
+from beam.agents.codex.dialogue.methods import IGNORED_METHODS, READ_METHODS
 from beam.agents.link import (
     Asked,
     Broken,
@@ -188,4 +188,4 @@ def test_no_long_run_of_sequences_raises_or_leaves_a_turn_open() -> None:
 
 
 def test_what_is_heard_is_not_ignored() -> None:
-    assert not HEARD & IGNORED
+    assert not READ_METHODS & IGNORED_METHODS

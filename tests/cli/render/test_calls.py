@@ -7,7 +7,7 @@ import io
 import msgspec
 import pytest
 
-from beam.cli.render.calls import what
+from beam.cli.render.calls import call_text
 from beam.cli.render.stream import Stream
 from beam.model import events
 
@@ -99,4 +99,4 @@ def test_at_the_end_the_calls_that_did_not_return_are_reported() -> None:
     ],
 )
 def test_of_a_calls_input_the_part_that_says_most_is_shown(data: bytes, shown: str) -> None:
-    assert what(events.ToolCalled(call_id="1", name="T", input=msgspec.Raw(data))) == shown
+    assert call_text(events.ToolCalled(call_id="1", name="T", input=msgspec.Raw(data))) == shown

@@ -9,7 +9,7 @@ import pytest
 
 from beam.api.progress import Progress
 from beam.cli.render import live
-from beam.cli.render.live import Live, line
+from beam.cli.render.live import LiveProgress, progress_line
 from beam.model import events
 from tests.support.cli import eventually
 
@@ -37,12 +37,14 @@ CALL = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command
     ],
 )
 def test_the_line_says_whose_turn_it_is_and_what_is_known_of_it(now: Progress | None, said: str) -> None:
-    assert line("a-m", now, waited_s=7.2) == said
+    assert progress_line("a-m", now, waited_s=7.2) == said
 
 
 def test_a_message_that_is_named_by_the_end_of_its_id_has_its_own_turn() -> None:
-    assert live.is_own("m2ab", Progress(message_id="a-m2ab", seconds=1))
-    assert not live.is_own("m2ab", Progress(message_id="a-other", seconds=1)) and not live.is_own("m2ab", None)
+    assert live.is_own_turn("m2ab", Progress(message_id="a-m2ab", seconds=1))
+    assert not live.is_own_turn("m2ab", Progress(message_id="a-other", seconds=1)) and not live.is_own_turn(
+        "m2ab", None
+    )
 
 
 def test_what_an_agent_writes_into_its_call_never_reaches_a_terminal_as_a_sequence(
@@ -55,7 +57,7 @@ def test_what_an_agent_writes_into_its_call_never_reaches_a_terminal_as_a_sequen
         looks.append(1)
         return Progress(message_id="a-n", seconds=1, call=CALL)
 
-    shown = Live("a-m", look, told.append, is_shown=True)
+    shown = LiveProgress("a-m", look, told.append, is_shown=True)
     eventually(lambda: len(looks) >= 4, what="it does not look")
     shown.close()
     assert told == ["behind a-n (1s, Bash: make ␛[2J test)"]
@@ -74,7 +76,7 @@ def test_while_what_was_printed_is_not_at_its_end_no_line_comes(
         looks.append(1)
         return Progress(message_id="a-m", seconds=1)
 
-    shown = Live("a-m", look, pytest.fail, is_shown=True)
+    shown = LiveProgress("a-m", look, pytest.fail, is_shown=True)
     with shown.printing():
         shown.is_held = True
     is_held.set()
@@ -91,7 +93,7 @@ def test_in_a_pipe_nobody_looks_any_more_once_the_messages_own_turn_runs() -> No
         looks.append(1)
         has_begun.wait(20)
 
-    shown = Live("a-m", look, pytest.fail, is_shown=False)
+    shown = LiveProgress("a-m", look, pytest.fail, is_shown=False)
     shown.has_begun = True
     has_begun.set()
     eventually(lambda: not shown._thread.is_alive(), what="it goes on")

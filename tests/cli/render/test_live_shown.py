@@ -11,7 +11,7 @@ import pytest
 
 from beam.api.progress import Progress
 from beam.cli.render import live
-from beam.cli.render.live import Live
+from beam.cli.render.live import LiveProgress
 
 CLEAR = "\r\x1b[K"
 OWN, OTHER = Progress(message_id="x-a-m", seconds=4.0), Progress(message_id="b-1", seconds=9.0)
@@ -20,12 +20,12 @@ OWN, OTHER = Progress(message_id="x-a-m", seconds=4.0), Progress(message_id="b-1
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Lines of progress that nobody draws by themselves; what was told stays in `told`."""
-    monkeypatch.setattr(Live, "_run", lambda self: None)
+    monkeypatch.setattr(LiveProgress, "_run", lambda self: None)
     monkeypatch.setattr(live.os, "get_terminal_size", lambda descriptor: os.terminal_size((60, 24)))
     told: list[str] = []
 
-    def make(*, is_shown: bool = True) -> Live:
-        return Live("a-m", lambda: None, told.append, is_shown=is_shown)
+    def make(*, is_shown: bool = True) -> LiveProgress:
+        return LiveProgress("a-m", lambda: None, told.append, is_shown=is_shown)
 
     return SimpleNamespace(make=make, told=told)
 
@@ -104,7 +104,7 @@ def test_a_line_fits_the_terminal_and_its_locale(
 
 
 def test_a_line_that_stays_has_a_bound(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "line", lambda *_, **__: "x" * 500 + "\ny")
+    monkeypatch.setattr(live, "progress_line", lambda *_, **__: "x" * 500 + "\ny")
     made.make()._show(OTHER, 0.0)
     assert made.told == ["x" * 159 + "…"]
 
@@ -136,14 +136,14 @@ def test_the_messages_own_turn_is_known_by_the_end_of_its_id(made: Any, message_
 
 def run(
     monkeypatch: pytest.MonkeyPatch, *looks: Any, waits: int, shown: bool = True, begun: bool = False, at: float = 9.0
-) -> tuple[list[Any], list[float], Live]:
+) -> tuple[list[Any], list[float], LiveProgress]:
     """What `_show` was given, and how long it paused, until so many pauses were over."""
     pauses: list[float] = []
     seen: list[Any] = []
     found = list(looks)
     with monkeypatch.context() as patched:
-        patched.setattr(Live, "_run", lambda self: None)
-        line = Live("a-m", lambda: found.pop(0) if found else None, lambda _: None, is_shown=shown)
+        patched.setattr(LiveProgress, "_run", lambda self: None)
+        line = LiveProgress("a-m", lambda: found.pop(0) if found else None, lambda _: None, is_shown=shown)
 
     def wait(pause: float) -> bool:
         pauses.append(pause)

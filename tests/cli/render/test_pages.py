@@ -13,12 +13,12 @@ from beam.api.asks import AskLine
 from beam.base import clock
 from beam.cli.render import asks, calls
 from beam.cli.render.calls import Calls
-from beam.cli.render.live import line
+from beam.cli.render.live import progress_line
 from beam.cli.render.long_turns import LongTurns, describe
 from beam.cli.render.text import ascii_only, display_width, fold, safe_json, truncate, write_json
 from beam.cli.render.transcript_html import html
 from beam.cli.render.transcript_md import markdown
-from beam.cli.render.trouble import Trouble
+from beam.cli.render.trouble import HeldNotices
 from beam.model import events
 from beam.model.events import PermissionAsked
 from beam.model.outcome import Status, Unfinished, Usage
@@ -282,7 +282,7 @@ def test_what_always_would_allow_is_reported_in_words(offered: object, words: st
 
 def whole(description: str, input: bytes) -> list[str]:
     ask = AskLine(id="a-1", agent="bot", tool="Bash", description=description, input=Raw(input), asked="")
-    return asks.whole(ask)
+    return asks.full_ask_lines(ask)
 
 
 LONG = "x" * 200
@@ -312,7 +312,7 @@ def test_asks_are_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     monkeypatch.setattr(time, "time", lambda: clock.parse_rfc3339(at) / 1e9 + 60.4)
     offer = Raw(b'[{"destination":"session","rules":[{"toolName":"Bash"}]}]')
     first = AskLine(id="a-1", agent="a", tool="Bash", description="ls\nps", asked=at, expires="2026-01-02T03:06:05Z")
-    asks.table([first, AskLine(id="b-1", agent="b", tool="T", asked=at, suggestions=offer, input=Raw(b"1"))])
+    asks.print_table([first, AskLine(id="b-1", agent="b", tool="T", asked=at, suggestions=offer, input=Raw(b"1"))])
     assert [row.split("\t") for row in capsys.readouterr().out.splitlines()] == [
         ["ID", "AGENT", "AGE", "LEFT", "TOOL", "WHAT", "ALWAYS"],
         ["a-1", "a", "1m", "1m00s", "Bash", "ls ⏎ ps", ""],
@@ -345,8 +345,8 @@ def test_asks_are_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 )  # fmt: skip
 def test_of_an_input_the_most_telling_part_is_reported(data: bytes, words: str) -> None:
     call = events.ToolCalled(call_id="1", name="T", input=Raw(data))
-    assert calls.given(call) == words
-    assert calls.what(call) == f"T {words}".rstrip()
+    assert calls.telling_input(call) == words
+    assert calls.call_text(call) == f"T {words}".rstrip()
 
 
 @pytest.mark.parametrize(
@@ -354,15 +354,15 @@ def test_of_an_input_the_most_telling_part_is_reported(data: bytes, words: str) 
     [('Bash {"command":"make"}', "Bash make"), ("Bash {}", "Bash"), ("task 3", "task 3"), ("", ""), ("Bash", "Bash")],
 )
 def test_what_a_member_does_is_reported_as_a_call(doing: str, words: str) -> None:
-    assert calls.brief(doing) == words
+    assert calls.brief_doing(doing) == words
 
 
 def test_what_was_left_undone_is_one_line() -> None:
     long = Unfinished(tool="Bash", input=Raw(msgspec.json.encode({"command": "x" * 200})), how="killed")
-    assert calls.undone([long, Unfinished(tool="Task")]) == (
+    assert calls.unfinished_line([long, Unfinished(tool="Task")]) == (
         f"unfinished when its turn ended: Bash {'x' * 94}… (killed), Task (running)"
     )
-    assert calls.undone([]) == ""
+    assert calls.unfinished_line([]) == ""
 
 
 def at(seconds: float) -> str:
@@ -375,15 +375,15 @@ def at(seconds: float) -> str:
 )
 def test_a_time_that_is_not_known_or_too_short_is_not_said(begin: str, end: str, took: str) -> None:
     call, back = events.ToolCalled(call_id="1", name="T", ts=begin), events.ToolReturned(call_id="1", ts=end)
-    assert calls.took(call, back) == took
+    assert calls.duration_text(call, back) == took
 
 
 def test_only_so_many_calls_are_kept() -> None:
     found = Calls()
     for number in range(2_001):
         found.on_called(events.ToolCalled(call_id=str(number), name="T", agent="a"))
-    assert found.returned(events.ToolReturned(call_id="0", agent="a")) is None
-    assert found.returned(events.ToolReturned(call_id="1", agent="a")) is not None
+    assert found.take_returned(events.ToolReturned(call_id="0", agent="a")) is None
+    assert found.take_returned(events.ToolReturned(call_id="1", agent="a")) is not None
     last = found.last_of("a")
     assert last is not None and last.call_id == "2000" and found.last_of("b") is None
 
@@ -443,9 +443,16 @@ def notice(text: str, **more: Any) -> events.Notice:
 
 
 def test_a_notice_is_held_back_until_its_agents_next_event() -> None:
-    trouble = Trouble()
-    assert [trouble.takes(each) for each in (notice("x", turn=None), notice("x", raw=msgspec.UNSET))] == [False, False]
-    assert trouble.takes(notice("one")) and trouble.takes(notice("one  two")) and trouble.takes(notice("three"))
+    trouble = HeldNotices()
+    assert [trouble.hold_back(each) for each in (notice("x", turn=None), notice("x", raw=msgspec.UNSET))] == [
+        False,
+        False,
+    ]
+    assert (
+        trouble.hold_back(notice("one"))
+        and trouble.hold_back(notice("one  two"))
+        and trouble.hold_back(notice("three"))
+    )
     quiet = (
         events.UsageSeen(usage=Usage(), agent="a"),
         events.TextDelta(text="x", agent="a"),
@@ -455,9 +462,9 @@ def test_a_notice_is_held_back_until_its_agents_next_event() -> None:
         notice("more"),
         events.Text(text="x", agent="b"),
     )
-    assert [trouble.before(each) for each in quiet] == [[]] * len(quiet)
-    assert [each.text for each in trouble.before(events.Text(text="x", agent="a"))] == ["one", "three"]
-    assert trouble.before(events.Text(text="x", agent="a")) == []
+    assert [trouble.due_before(each) for each in quiet] == [[]] * len(quiet)
+    assert [each.text for each in trouble.due_before(events.Text(text="x", agent="a"))] == ["one", "three"]
+    assert trouble.due_before(events.Text(text="x", agent="a")) == []
 
 
 def test_what_a_failure_repeats_is_not_said_twice() -> None:
@@ -465,33 +472,33 @@ def test_what_a_failure_repeats_is_not_said_twice() -> None:
         return events.TurnFinished(status=Status.FAILED, reason=reason, exit_code=code, agent="a")
 
     for reason, said in (("429: one", ""), ("else", "two"), ("", "two")):
-        trouble = Trouble()
-        trouble.takes(notice("one"))
-        trouble.takes(notice("two"))
-        assert trouble.before(ended(reason)) == []
-        assert trouble.in_short(ended(reason)) == said
-        assert trouble.rest() == []
-    trouble = Trouble()
-    trouble.takes(notice("one"))
-    assert trouble.in_short(ended("x", 0)) == "" and len(trouble.rest()) == 1
+        trouble = HeldNotices()
+        trouble.hold_back(notice("one"))
+        trouble.hold_back(notice("two"))
+        assert trouble.due_before(ended(reason)) == []
+        assert trouble.last_notice(ended(reason)) == said
+        assert trouble.due_at_end() == []
+    trouble = HeldNotices()
+    trouble.hold_back(notice("one"))
+    assert trouble.last_notice(ended("x", 0)) == "" and len(trouble.due_at_end()) == 1
 
 
 def test_a_notice_that_nothing_follows_is_due_after_a_second() -> None:
-    trouble = Trouble()
-    trouble.takes(notice("one"))
-    trouble.takes(notice("two", agent="b", ts=at(1.5)))
+    trouble = HeldNotices()
+    trouble.hold_back(notice("one"))
+    trouble.hold_back(notice("two", agent="b", ts=at(1.5)))
     assert trouble.due(at(1.9)) == []
     assert [each.text for each in trouble.due(at(2))] == ["one"]
-    assert [each.text for each in trouble.rest()] == ["two"] and trouble.rest() == []
+    assert [each.text for each in trouble.due_at_end()] == ["two"] and trouble.due_at_end() == []
 
 
 def test_the_line_of_progress_names_whose_turn_runs() -> None:
     from beam.api.progress import Progress
 
-    assert line("a-m", None, waited_s=7.6) == "a-m waits, 8s"
+    assert progress_line("a-m", None, waited_s=7.6) == "a-m waits, 8s"
     call = events.ToolCalled(call_id="1", name="Bash", input=Raw(b'{"command":"make"}'))
     now = Progress(message_id="x-a-m", seconds=1.4, call=call, tokens=0)
-    assert line("a-m", now, waited_s=0) == "x-a-m: 1s, Bash: make"
+    assert progress_line("a-m", now, waited_s=0) == "x-a-m: 1s, Bash: make"
 
 
 # -- text --------------------------------------------------------------------------------------------------------------

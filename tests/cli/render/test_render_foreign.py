@@ -45,7 +45,7 @@ def test_a_session_is_a_row(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: ForeignStatus, row: list[str]
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: AN_HOUR_LATER)
-    foreign.table([line])
+    foreign.print_table([line])
     assert [found.split("\t") for found in capsys.readouterr().out.splitlines()] == [
         ["SESSION", "PID", "STATE", "SINCE", "TOKENS", "COST", "FOLDER", "WHAT"],
         row,

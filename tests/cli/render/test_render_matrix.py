@@ -28,7 +28,7 @@ TABLE = Matrix(
 
 
 def test_a_person_gets_a_block_a_mode_a_legend_and_the_reasons_of_failures(capsys: pytest.CaptureFixture[str]) -> None:
-    matrix.as_table(TABLE)
+    matrix.print_table(TABLE)
     assert capsys.readouterr().out.splitlines() == [
         "HEADLESS     cla cod",
         "a first turn  ✓   ✗",
@@ -47,7 +47,7 @@ def test_a_person_gets_a_block_a_mode_a_legend_and_the_reasons_of_failures(capsy
 def test_a_program_gets_names_in_full_and_an_empty_cell_where_nothing_was_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    matrix.as_tabs(TABLE)
+    matrix.print_tabs(TABLE)
     assert [line.split("\t") for line in capsys.readouterr().out.splitlines()] == [
         ["MODE", "CASE", "claude", "codex"],
         ["exec", "a first turn", "works", "fails"],
@@ -57,14 +57,14 @@ def test_a_program_gets_names_in_full_and_an_empty_cell_where_nothing_was_run(
 
 
 def test_an_empty_table_is_only_a_legend(capsys: pytest.CaptureFixture[str]) -> None:
-    matrix.as_table(Matrix(cases=(), adapters=()))
+    matrix.print_table(Matrix(cases=(), adapters=()))
     assert capsys.readouterr().out == f"{matrix.MEANING}\n"
 
 
 def test_names_of_versions_are_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
     names = ("aider", "cline", "codex", "gemini", "opencode", "qwen")
     columns = tuple(Column(adapter=name, version="1.0 of-a-day", face="exec", cells={}) for name in names)
-    matrix.as_table(Matrix(cases=(), adapters=columns))
+    matrix.print_table(Matrix(cases=(), adapters=columns))
     assert capsys.readouterr().out.splitlines()[3:] == [
         "aid aider 1.0 of-a-day, cli cline 1.0 of-a-day, cod codex 1.0 of-a-day,",
         "  gem gemini 1.0 of-a-day, ope opencode 1.0 of-a-day, qwe qwen 1.0 of-a-day",

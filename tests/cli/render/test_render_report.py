@@ -28,7 +28,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_a_program_gets_every_column(capsys: pytest.CaptureFixture[str]) -> None:
-    report.table([FULL, BARE, SUM])
+    report.print_table([FULL, BARE, SUM])
     assert [line.split("\t") for line in capsys.readouterr().out.splitlines()] == [
         HEAD,
         [
@@ -43,7 +43,7 @@ def test_a_program_gets_every_column(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.slow
 def test_without_agents_there_is_the_head(capsys: pytest.CaptureFixture[str], wide: pytest.MonkeyPatch) -> None:
     wide.setenv("COLUMNS", "120")
-    report.table([])
+    report.print_table([])
     assert capsys.readouterr().out.split() == ["AGENT", "MODEL", "TURNS", "TOKENS", "COST", "SHARE", *HEAD[5:]]
 
 
@@ -54,7 +54,7 @@ def test_a_terminal_has_bars_and_no_empty_columns_and_the_longest_times_where_th
 ) -> None:
     wide.setenv("COLUMNS", str(columns))
     half = ReportLine(agent="b", model=None, turns=1, estimated_usd=0.375)
-    report.table([FULL, half, SUM])
+    report.print_table([FULL, half, SUM])
     out = capsys.readouterr().out
     first, full, less, total = (line.split() for line in out.splitlines())
     assert (
@@ -78,5 +78,5 @@ def test_a_terminal_has_bars_and_no_empty_columns_and_the_longest_times_where_th
 def test_a_cost_is_marked_where_some_of_it_is_an_estimate(
     capsys: pytest.CaptureFixture[str], more: dict[str, Any], cost: str
 ) -> None:
-    report.table([ReportLine(agent="a", model=None, **more)])
+    report.print_table([ReportLine(agent="a", model=None, **more)])
     assert capsys.readouterr().out.splitlines()[1].split("\t")[4] == cost

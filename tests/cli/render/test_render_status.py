@@ -46,7 +46,7 @@ RUNNING = Running(
 
 def test_a_row_says_the_oldest_the_tools_the_processes_and_the_circuit(capsys: pytest.CaptureFixture[str]) -> None:
     last = LastOutcome(message_id="b-1", turn=1, status=Status.FAILED, reason="no", at="2020-01-01T00:00:00Z")
-    status.table(
+    status.print_table(
         [
             agent("a", state="running", waiting=2, oldest="2020-01-01T00:00:00Z", running=RUNNING),
             agent("b", last=last, circuit="open", circuit_until="2020-01-01T00:00:00Z"),
@@ -66,14 +66,14 @@ def test_a_running_turn_has_its_tool_with_the_argument_and_what_it_used(capsys: 
     call = OpenCall(name="Bash", input=msgspec.Raw(b'{"command":"make\\ntest"}'), since="2020-01-01T00:00:00Z")
     used = Usage(input_tokens=1_000, cached_tokens=200, output_tokens=34)
     turn = replace(RUNNING, tools=("Bash", "Read"), call=call, usage=used, cost_usd=0.01)
-    status.table([agent("a", state="running", running=turn)], Path("/p"))
+    status.print_table([agent("a", state="running", running=turn)], Path("/p"))
     (row,) = capsys.readouterr().out.splitlines()[1:]
     assert re.search(r"turn 3 for \S+, Bash make test for \d+d and 1 more, 1,234 tokens, \$0.0100, 2 proc", row), row
 
 
 def test_costs_that_were_estimated_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
     priced = Totals(turns=2, cost_usd=0.5)
-    status.table([agent("a", totals=priced, estimated_usd=0.25), agent("b", totals=priced)], Path("/p"))
+    status.print_table([agent("a", totals=priced, estimated_usd=0.25), agent("b", totals=priced)], Path("/p"))
     assert [line.split("\t")[5] for line in capsys.readouterr().out.splitlines()[1:]] == ["~$0.7500", "$0.5000"]
 
 
@@ -88,7 +88,7 @@ def test_the_project_is_named_with_its_branch_and_a_linked_work_tree_with_its_re
 
 def test_usage_has_a_line_a_model_and_a_sum(capsys: pytest.CaptureFixture[str]) -> None:
     used = Usage(input_tokens=5, output_tokens=0, cache_write_tokens=4, calls=3)
-    status.usage(
+    status.print_usage(
         [
             UsageLine(agent="a", model="opus", turns=2, usage=used, cost_usd=0.5),
             UsageLine(agent=None, model=None, turns=2, usage=used, cost_usd=None),
@@ -106,7 +106,7 @@ def test_every_metric_is_declared_once_and_before_its_samples(capsys: pytest.Cap
         agent("a", waiting=2, oldest="2027-01-15T07:59:50.000000Z", running=RUNNING, state="running"),
         agent("b", circuit="half open", dead=1, totals=Totals(by_status={"failed": 3})),
     ]
-    status.metrics(agents, [used, used_total()], broker=True, now=NOW)
+    status.print_metrics(agents, [used, used_total()], broker=True, now=NOW)
     declared: set[str] = set()
     found: dict[str, float] = {}
     for line in capsys.readouterr().out.splitlines():
@@ -146,7 +146,7 @@ def used_total() -> UsageLine:
 def test_a_row_counts_the_messages_beside_the_queue_by_what_they_do(capsys: pytest.CaptureFixture[str]) -> None:
     states = ("running", "waiting", "waiting")
     once = tuple(OnceTurn(message_id=f"a-{n}", state=state) for n, state in enumerate(states))  # type: ignore[arg-type]
-    status.table([agent("a", once=once)], project="/p")
+    status.print_table([agent("a", once=once)], project="/p")
     assert "--once: 1 running, 2 waiting" in capsys.readouterr().out
 
 
@@ -154,7 +154,7 @@ def test_tools_are_listed_by_their_calls(capsys: pytest.CaptureFixture[str]) -> 
     from beam.model.state import ToolSum
 
     by_tool = {"Read": ToolSum(calls=2), "Bash": ToolSum(calls=5, failed=1), "Edit": ToolSum(calls=2, failed=2)}
-    status.tools([agent("a", totals=Totals(by_tool=by_tool)), agent("b")])
+    status.print_tools([agent("a", totals=Totals(by_tool=by_tool)), agent("b")])
     assert [line.split("\t") for line in capsys.readouterr().out.splitlines()] == [
         ["AGENT", "TOOL", "CALLS", "FAILED"],
         ["a", "Bash", "5", "1"],
@@ -164,7 +164,7 @@ def test_tools_are_listed_by_their_calls(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def row(capsys: pytest.CaptureFixture[str], line: AgentStatus, project: str = "/p") -> list[str]:
-    status.table([line], Path(project))
+    status.print_table([line], Path(project))
     return capsys.readouterr().out.splitlines()[1].split("\t")
 
 
@@ -238,7 +238,7 @@ def test_on_a_terminal_usage_has_bars_and_the_last_days(
         UsageLine(agent="b", model=None, turns=1, usage=Usage(), cost_usd=None, error="torn"),
         UsageLine(agent=None, model=None, turns=3, usage=Usage(), cost_usd=9.0),
     ]
-    status.usage(lines, activity={"a": [0, 1, 2]})
+    status.print_usage(lines, activity={"a": [0, 1, 2]})
     head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
     assert head == ["AGENT", "MODEL", "TURNS", "COST"]
     assert rows == [
@@ -247,7 +247,7 @@ def test_on_a_terminal_usage_has_bars_and_the_last_days(
         ["b", "1", "torn"],
         ["total", "3", "$9.0000"],
     ]
-    status.usage([])
+    status.print_usage([])
     assert capsys.readouterr().out.startswith("AGENT\tMODEL\tTURNS\tCALLS\tINPUT\tOUTPUT\tCACHED\tWRITTEN\t")
 
 
@@ -278,7 +278,7 @@ def test_all_metrics_of_a_root(capsys: pytest.CaptureFixture[str]) -> None:
         UsageLine(agent="a", model=None, turns=1, usage=Usage(calls=7, reasoning_tokens=8), cost_usd=None),
         UsageLine(agent=None, model=None, turns=1, usage=Usage(calls=9), cost_usd=9.0),
     ]
-    status.metrics(agents, used, broker=False, now=NOW)
+    status.print_metrics(agents, used, broker=False, now=NOW)
     found = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
     wanted = [line for line in found if '"b"' not in line and 'status="' not in line and "circuit" not in line]
     assert wanted == [

@@ -35,5 +35,5 @@ def test_every_sign_of_the_stream_is_in_the_table() -> None:
 
 def test_the_table_says_what_stands_for_a_sign_where_only_ascii_can_be_shown() -> None:
     told = {sign: plain for sign, plain in explained().items() if ord(sign[0]) > 127 and sign != "⏎"}
-    assert {sign: plain for sign, plain in told.items() if sign.translate(team.ASCII) != plain} == {}
-    assert {chr(code) for code in team.ASCII} - {sign[0] for sign in told} == set()
+    assert {sign: plain for sign, plain in told.items() if sign.translate(team.ASCII_MARKS) != plain} == {}
+    assert {chr(code) for code in team.ASCII_MARKS} - {sign[0] for sign in told} == set()

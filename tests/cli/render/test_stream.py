@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from beam.base.errors import NotFoundError
-from beam.cli.render.stream import Line, Stream, short_id
+from beam.cli.render.stream import EventLine, Stream, short_id
 from beam.cli.render.text import display_width
 from beam.model import events
 from beam.model.outcome import Status, Usage
@@ -154,9 +154,11 @@ def test_a_refused_request_and_what_stops_a_queue_are_for_everybody() -> None:
 def test_a_once_session_is_named_by_the_end_of_its_id() -> None:
     out = io.StringIO()
     event = structs.replace(events.Text(text="t"), **HEAD)  # type: ignore[arg-type]
-    Stream(out, as_json=False).batch([Line(event, lane="1m865k7j9z1qaz4")])
+    Stream(out, as_json=False).batch([EventLine(event, lane="1m865k7j9z1qaz4")])
     assert out.getvalue() == "03:04:05 a:1qaz4  │ t\n"
-    assert Line(event, lane="1m865k7j9z1qaz4").qualified.agent == "a:1m865k7j9z1qaz4", "a cursor needs the whole"
+    assert EventLine(event, lane="1m865k7j9z1qaz4").qualified_event.agent == "a:1m865k7j9z1qaz4", (
+        "a cursor needs the whole"
+    )
 
 
 def test_that_a_cli_does_not_tell_something_is_no_line_and_any_other_refusal_is_one() -> None:
@@ -198,8 +200,8 @@ def test_a_turn_that_runs_when_the_watching_begins_is_reported() -> None:
     stream = Stream(out, as_json=False)
     begun = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="codex", via="exec")
     call = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"make"}'))
-    stream.running(
-        [Line(structs.replace(body, **HEAD)) for body in (begun, call)],  # type: ignore[type-var]
+    stream.print_running_turn(
+        [EventLine(structs.replace(body, **HEAD)) for body in (begun, call)],  # type: ignore[type-var]
         "2026-01-02T03:04:35.000000Z",
     )
     assert out.getvalue() == "03:04:35 a        ▶ turn 1 runs for 30s: Bash make for 30s\n"
@@ -242,8 +244,8 @@ def test_what_a_members_turn_used_is_reported_with_its_last_words_or_alone() -> 
     said = events.Text(text="done", ts="2026-01-02T03:04:05.000000Z", agent="a@t")
     out = io.StringIO()
     stream = Stream(out, as_json=False)
-    stream.batch([Line(said), Line(used(0.25, 3400))])
-    stream.batch([Line(used(None, 99))])
+    stream.batch([EventLine(said), EventLine(used(0.25, 3400))])
+    stream.batch([EventLine(used(None, 99))])
     assert out.getvalue().splitlines() == [
         "03:04:05 a@t      │ done (3.4k tokens, $0.2500)",
         "03:04:05 a@t      · used 100 tokens, no price for claude-next",
@@ -256,8 +258,8 @@ def test_no_escape_sequence_works_beside_the_text_either() -> None:
     used = events.MemberUsed(team="t", member="bob", usage=Usage(), unpriced=("\x1b[2Jm",), ts=at, agent=who)
     out = io.StringIO()
     stream = Stream(out, as_json=False)
-    stream.batch([Line(said), Line(used)])
-    stream.find([Line(said)], short_id(said))
+    stream.batch([EventLine(said), EventLine(used)])
+    stream.print_event_in_full([EventLine(said)], short_id(said))
     assert out.getvalue().count("\n") == 2 and "no price for ␛[2Jm" in out.getvalue()
     assert not [char for char in out.getvalue() if char != "\n" and char < " "]
 
@@ -266,15 +268,18 @@ def test_an_event_is_found_by_its_id_and_printed_whole() -> None:
     call = structs.replace(events.ToolCalled(call_id="1", name="T", input=msgspec.Raw(b'{"a":1}')), **HEAD)  # type: ignore[arg-type]
     result = structs.replace(events.ToolReturned(call_id="1", output="one\ntwo\x1b" + "x" * 300), **HEAD)  # type: ignore[arg-type]
     out = io.StringIO()
-    assert Stream(out, as_json=False).find([Line(call), Line(result)], short_id(result).upper()) == 0
+    assert (
+        Stream(out, as_json=False).print_event_in_full([EventLine(call), EventLine(result)], short_id(result).upper())
+        == 0
+    )
     assert out.getvalue() == '03:04:05 a ✓ T {"a":1}\none\ntwo␛' + "x" * 300 + "\n"
     with pytest.raises(NotFoundError):
-        Stream(out, as_json=False).find([Line(call)], "zzzzz")
+        Stream(out, as_json=False).print_event_in_full([EventLine(call)], "zzzzz")
 
 
 def test_of_several_roots_a_line_has_the_folder_and_json_the_root() -> None:
     event = structs.replace(events.Text(text="t"), **HEAD)  # type: ignore[arg-type]
-    line = Line(event, Path("/state/shop-1f"), Path("/home/me/shop"))
+    line = EventLine(event, Path("/state/shop-1f"), Path("/home/me/shop"))
     out = io.StringIO()
     Stream(out, as_json=False).batch([line])
     assert out.getvalue() == "03:04:05 shop/a   │ t\n"
@@ -286,7 +291,9 @@ def test_of_several_roots_a_line_has_the_folder_and_json_the_root() -> None:
 
 def test_names_that_come_together_line_up() -> None:
     out = io.StringIO()
-    found = [Line(structs.replace(events.Text(text="t"), **{**HEAD, "agent": name})) for name in ("a", "a-long-name")]  # type: ignore[arg-type]
+    found = [
+        EventLine(structs.replace(events.Text(text="t"), **{**HEAD, "agent": name})) for name in ("a", "a-long-name")
+    ]  # type: ignore[arg-type]
     Stream(out, as_json=False).batch(found)
     assert len({line.index("│") for line in out.getvalue().splitlines()}) == 1
 

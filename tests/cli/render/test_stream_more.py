@@ -12,7 +12,7 @@ import pytest
 
 from beam.agents.session_files import Session
 from beam.cli.render import stream as module
-from beam.cli.render.stream import Line, Stream, short_id
+from beam.cli.render.stream import EventLine, Stream, short_id
 from beam.model import events
 from beam.model.outcome import Status
 from beam.teams.board import MemberLine, TeamLine, TeamShown
@@ -117,31 +117,31 @@ def test_the_state_of_a_team_is_a_line_a_member_in_one_column(
 
 def test_a_session_that_beam_did_not_start_is_named_by_its_folder_and_its_id() -> None:
     session = Session(id="0123-cdef", cwd="/p/shop")
-    line = Line(text("hi", "codex~0123-cdef"), session=session)
-    assert line.shown.agent == "shop/codex~cdef"
-    nowhere = Line(text("hi", "codex~0123-cdef"), session=Session(id="0123-cdef", cwd=""))
-    assert nowhere.shown.agent == "codex~cdef"
-    found = json.loads(line.encoded())
+    line = EventLine(text("hi", "codex~0123-cdef"), session=session)
+    assert line.shown_event.agent == "shop/codex~cdef"
+    nowhere = EventLine(text("hi", "codex~0123-cdef"), session=Session(id="0123-cdef", cwd=""))
+    assert nowhere.shown_event.agent == "codex~cdef"
+    found = json.loads(line.to_json())
     assert (found["cli"], found["session_id"], found["folder"]) == ("codex", "0123-cdef", "/p/shop")
     assert not {"root", "project", "lane"} & set(found)
 
 
 def test_what_a_line_belongs_to_is_in_its_json() -> None:
-    line = Line(text("hi"), root=Path("/s"), project=Path("/p"), lane="1qaz4")
-    found = json.loads(line.encoded())
+    line = EventLine(text("hi"), root=Path("/s"), project=Path("/p"), lane="1qaz4")
+    found = json.loads(line.to_json())
     assert (found["root"], found["project"], found["lane"], found["agent"]) == ("/s", "/p", "1qaz4", "a")
-    assert (line.qualified.agent, line.shown.agent) == ("/s/a:1qaz4", "p/a:1qaz4")
-    bare = Line(text("hi"))
-    assert bare.qualified is bare.event and bare.encoded() == events.encode(bare.event)
+    assert (line.qualified_event.agent, line.shown_event.agent) == ("/s/a:1qaz4", "p/a:1qaz4")
+    bare = EventLine(text("hi"))
+    assert bare.qualified_event is bare.event and bare.to_json() == events.encode(bare.event)
 
 
 def test_an_imported_event_has_the_time_when_it_happened_and_an_image_its_whole_path() -> None:
     old = text("hi", imported="2025-01-01T00:00:00Z")
-    assert Line(old).shown.ts == "2025-01-01T00:00:00Z"
-    assert Line(text("hi", imported="")).shown.ts == AT
+    assert EventLine(old).shown_event.ts == "2025-01-01T00:00:00Z"
+    assert EventLine(text("hi", imported="")).shown_event.ts == AT
     image = events.ImageSeen(path="images/a.png", agent="a", ts=AT)
     out = io.StringIO()
-    Stream(out, as_json=False).batch([Line(image, agent_dir=Path("/r/agents/a"))])
+    Stream(out, as_json=False).batch([EventLine(image, agent_dir=Path("/r/agents/a"))])
     assert out.getvalue() == "03:04:05 a        · image /r/agents/a/images/a.png\n"
 
 
@@ -157,13 +157,13 @@ def test_a_call_without_a_result_is_printed_whole_and_bookkeeping_is_found_witho
     alone = events.ToolReturned(call_id="9", output="ok", agent="a", ts=AT, seq=3)
     for event, shown in ((call, '03:04:05 a ⚙ Bash {"a":1}\n'), (silent, ""), (alone, "03:04:05 a ✓ tool\n")):
         out = io.StringIO()
-        assert Stream(out, as_json=False).find([Line(event)], short_id(event)) == 0
+        assert Stream(out, as_json=False).print_event_in_full([EventLine(event)], short_id(event)) == 0
         assert out.getvalue() == shown
     out = io.StringIO()
-    Stream(out, as_json=True).find([Line(call)], short_id(call))
+    Stream(out, as_json=True).print_event_in_full([EventLine(call)], short_id(call))
     assert json.loads(out.getvalue())["call_id"] == "1"
     out = io.StringIO()
-    Stream(out, as_json=False, plain=True).find([Line(text("é"))], short_id(text("é")))
+    Stream(out, as_json=False, plain=True).print_event_in_full([EventLine(text("é"))], short_id(text("é")))
     assert out.getvalue() == "03:04:05 a │ \\xe9\n".replace("│", "|")
 
 
@@ -171,7 +171,7 @@ def test_the_time_of_a_call_stands_behind_it_when_it_is_printed_whole() -> None:
     call = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b"1"), agent="a", ts=AT, seq=1)
     back = events.ToolReturned(call_id="1", output="ok", agent="a", ts="2026-01-02T03:04:07.000000Z", seq=2)
     out = io.StringIO()
-    Stream(out, as_json=False).find([Line(call), Line(back)], short_id(back))
+    Stream(out, as_json=False).print_event_in_full([EventLine(call), EventLine(back)], short_id(back))
     assert out.getvalue() == "03:04:07 a ✓ Bash 1 2s\nok\n"
 
 
@@ -182,9 +182,9 @@ def test_a_turn_that_ran_already_has_the_calls_that_returned_no_more() -> None:
     back = events.ToolReturned(call_id="1", agent="a", ts=AT)
     out = io.StringIO()
     stream = Stream(out, as_json=False)
-    stream.running([Line(begun), Line(call), Line(back)], "2026-01-02T03:04:35.000000Z")
-    stream.running([], "2026-01-02T03:04:35.000000Z")
-    stream.running([Line(text("x"))], "2026-01-02T03:04:35.000000Z")
+    stream.print_running_turn([EventLine(begun), EventLine(call), EventLine(back)], "2026-01-02T03:04:35.000000Z")
+    stream.print_running_turn([], "2026-01-02T03:04:35.000000Z")
+    stream.print_running_turn([EventLine(text("x"))], "2026-01-02T03:04:35.000000Z")
     assert out.getvalue() == "03:04:35 a        ▶ turn 3 runs for 30s\n" * 2
 
 

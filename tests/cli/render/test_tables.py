@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from beam.base.clock import rfc3339
-from beam.cli.render.tables import ago, columns, pairs
+from beam.cli.render.tables import ago, print_columns, print_pairs
 
 
 def test_on_a_terminal_columns_line_up_and_fit(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    columns(("NAME", "TEXT"), [("a", "word " * 30), ("longer", "\x1b[2J")], wide=True)
+    print_columns(("NAME", "TEXT"), [("a", "word " * 30), ("longer", "\x1b[2J")], wide=True)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert {line.index(text) for line, text in zip(lines, ("TEXT", "word", "␛[2J"), strict=True)} == {8}
@@ -21,7 +21,7 @@ def test_on_a_terminal_columns_line_up_and_fit(
 
 
 def test_pairs_line_up(capsys: pytest.CaptureFixture[str]) -> None:
-    pairs([("a", "1"), ("long", "\x1b")])
+    print_pairs([("a", "1"), ("long", "\x1b")])
     assert capsys.readouterr().out == "a     1\nlong  ␛\n"
 
 

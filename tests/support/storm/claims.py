@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from beam.api.doctor import damage
-from beam.broker.closing import GIVEN_UP
+from beam.api.doctor import find_damage
+from beam.broker.closing import GIVEN_UP_STATUSES
 from tests.support.crash import OUTCOMES
 from tests.support.storm.archive import Archive, events_of
 from tests.support.storm.people import Said
@@ -53,7 +53,7 @@ class Claims:
         self.told: dict[str, Told] = {}
         self.asks: Counter[str] = Counter()
         for journal in archive.journals():
-            self.wrong += damage(journal)
+            self.wrong += find_damage(journal)
             events = events_of(journal)
             self._check_order(str(journal), events)
             for event in events:
@@ -175,7 +175,7 @@ class Claims:
         if told.last.outcomes:
             status = told.last.outcomes[-1]["status"]
             is_there = self._dead()[message_id]
-            wanted = status in GIVEN_UP
+            wanted = status in GIVEN_UP_STATUSES
             if is_there > wanted or (is_there < wanted and message_id not in self.said.dropped):
                 found.append(f"{is_there} dead letters, and it ended {status}")
         return found

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from beam.base.faults import POINTS
+from beam.base.faults import CRASH_POINTS
 from tests.support.cli import Ended
 from tests.support.storm.archive import OLD_S
 from tests.support.storm.place import AGENTS, BOX, LANES, TERMINALS, Place, names
@@ -274,7 +274,7 @@ class People:
 
     def _crash(self, chance: random.Random) -> None:
         """A command that dies at one of the named points; so do the workers that it starts."""
-        env = {"BEAM_CRASH_AT": chance.choice(POINTS)}
+        env = {"BEAM_CRASH_AT": chance.choice(CRASH_POINTS)}
         agent = self._agent(chance)
         message_id = self._some(chance, "new", "dead")
         kind = chance.randrange(4)

@@ -15,7 +15,7 @@ from beam.agents.base import Capabilities, Card, Decoder, Exit, Host, Launch, Tu
 from beam.agents.link import Link, Over, Query, Set
 from beam.base.clock import SystemClock
 from beam.base.errors import DiskError, NotFoundError, UnsupportedError
-from beam.broker.build_request import request_of
+from beam.broker.build_request import build_turn_request
 from beam.model import events
 from beam.model.events import Event
 from beam.model.limits import Limits
@@ -26,7 +26,7 @@ from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.turns import dialogue
 from beam.turns.asks import Decision
 from beam.turns.calls import CallAnswer
-from beam.turns.choice import KEPT
+from beam.turns.choice import REASON_KEPT
 from beam.turns.handle import TurnHandle
 from beam.turns.keeper import ProcessKeeper
 from beam.turns.run import run
@@ -252,9 +252,9 @@ def test_a_turn_that_ends_early_has_its_session_and_what_it_used(tmp_path: Path,
     async def stop(played: Played) -> None:
         await played.until(lambda: bool(played.journal.of(events.UsageSeen)))
         if is_stopped:
-            played.handle.stop.ask("cancelled")
+            played.handle.stop.request("cancelled")
             await asyncio.sleep(0.1)
-            played.handle.stop.ask("cancelled")
+            played.handle.stop.request("cancelled")
 
     _, verdict = play(tmp_path, "opens", stop)
     assert (verdict.status, verdict.session_id) == (Status.CANCELLED if is_stopped else Status.FAILED, "s-9")
@@ -275,7 +275,7 @@ def test_what_was_denied_is_listed_though_the_agent_then_fails(tmp_path: Path, t
 def test_a_turn_that_was_stopped_before_its_request_was_decided_is_no_success(tmp_path: Path) -> None:
     async def stop(played: Played) -> None:
         await played.until_asked()
-        played.handle.stop.ask("timeout")
+        played.handle.stop.request("timeout")
 
     played, verdict = play(tmp_path, "ask", stop)  # which says that it completed
     assert (verdict.status, verdict.reply) == (Status.CANCELLED, "1 cancelled ")
@@ -292,7 +292,7 @@ def test_a_request_that_the_agent_withdraws_is_over(tmp_path: Path) -> None:
 def test_before_an_interrupt_every_open_request_is_answered_cancelled(tmp_path: Path) -> None:
     async def stop(played: Played) -> None:
         await played.until_asked(2)
-        played.handle.stop.ask("cancelled", by="ann")
+        played.handle.stop.request("cancelled", by="ann")
 
     played, verdict = play(tmp_path, "asks", stop)
     assert (verdict.status, verdict.reply) == (Status.CANCELLED, "1 cancelled , 2 cancelled ")
@@ -306,7 +306,7 @@ def test_several_requests_wait_at_once_and_each_gets_its_own_answer(tmp_path: Pa
         played.handle.asks.decide(second.ask_id, Decision(decision="allow", by="ann"))
         played.handle.asks.decide(first.ask_id, Decision(decision="deny", by="bob"))
         await played.until(lambda: {"Decide allow", "Decide deny"} <= set(played.face.heard))
-        played.handle.stop.ask("cancelled", by="ann")  # this agent ends its turn then only
+        played.handle.stop.request("cancelled", by="ann")  # this agent ends its turn then only
 
     played, verdict = play(tmp_path, "asks", decide)
     assert sorted(verdict.reply.split(", ")) == ["1 deny ", "2 allow "]
@@ -353,7 +353,7 @@ def test_a_decision_that_cant_be_written_is_never_told_to_the_agent(tmp_path: Pa
         (asked,) = await played.until_asked()
         with pytest.raises(DiskError):
             played.handle.asks.decide(asked.ask_id, Decision(decision="allow", by="ann"))
-        played.handle.stop.ask("cancelled", by="ann")
+        played.handle.stop.request("cancelled", by="ann")
 
     face = Lines()
     played = Played(tmp_path, face)
@@ -498,7 +498,7 @@ def test_a_turn_that_takes_too_long_is_ended_with_all_that_it_started(
 def test_an_agent_that_ends_its_turn_when_it_is_interrupted_says_so_itself(tmp_path: Path) -> None:
     async def stop(played: Played) -> None:
         await played.until(lambda: "Prompt" in played.face.heard)
-        played.handle.stop.ask("cancelled", by="ann")
+        played.handle.stop.request("cancelled", by="ann")
 
     played, verdict = play(tmp_path, "hang", stop)
     assert verdict.status is Status.CANCELLED
@@ -575,7 +575,7 @@ def test_the_next_turn_goes_on_in_the_same_process(tmp_path: Path) -> None:
 def test_after_a_stop_another_process_takes_the_next_turn(tmp_path: Path) -> None:
     async def stop(played: Played) -> None:
         await played.until(lambda: "Prompt" in played.face.heard)
-        played.handle.stop.ask("cancelled", by="ann")
+        played.handle.stop.request("cancelled", by="ann")
 
     async def turns(played: Played) -> None:
         await played.turn("hang", stop)
@@ -591,7 +591,7 @@ def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path, step: str)
         await played.turn(f"stray {step}")
         kept = played.keeper.process
         assert kept is not None
-        await played.until(lambda: kept.unfit != "")
+        await played.until(lambda: kept.why_unfit != "")
         assert played.keeper.reason_to_end(None) == "it began to work between two turns"
         assert (await played.turn("say two")).reply == "two"
 
@@ -679,7 +679,7 @@ def test_an_adapter_with_this_face_runs_its_turns_on_it(tmp_path: Path) -> None:
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = structs.replace(request_of(lease.log, claimed[1]), adapter=Agent(), adapter_name="lines")
+    order = structs.replace(build_turn_request(lease.log, claimed[1]), adapter=Agent(), adapter_name="lines")
 
     def record(body: events.Event, *, sync: bool = False) -> events.Event:
         return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
@@ -735,7 +735,9 @@ def both(root: Root, face: Lines, text: str) -> events.TurnFinished:
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = structs.replace(request_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=True)
+    order = structs.replace(
+        build_turn_request(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=True
+    )
 
     def record(body: events.Event, *, sync: bool = False) -> events.Event:
         return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
@@ -753,7 +755,7 @@ def test_a_protocol_that_fails_before_the_prompt_gives_way_to_the_headless_mode(
     assert (finished.status, finished.reply, finished.via) == (Status.COMPLETED, "say hi", "exec")
     told = root.events("worker")
     assert [event.code for event in told if isinstance(event, events.Notice)] == ["headless"]
-    assert [event.why for event in told if isinstance(event, events.TurnStarted)] == [KEPT]
+    assert [event.why for event in told if isinstance(event, events.TurnStarted)] == [REASON_KEPT]
     assert len([event for event in told if isinstance(event, events.PromptSent)]) == 1
 
 

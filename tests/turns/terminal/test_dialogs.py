@@ -174,15 +174,15 @@ def test_a_decision_is_the_keys_of_that_answer(decision: dict[str, Any], keys: l
 
 def test_a_yes_of_beams_own_is_remembered_for_a_moment_and_until_something_else_is_asked() -> None:
     desk = FakeScreen(TRUST)
-    assert desk.dialogs.agreed_just_now() == ""
-    assert desk.answer() and desk.dialogs.agreed_just_now() == "trust"
+    assert desk.dialogs.recently_confirmed() == ""
+    assert desk.answer() and desk.dialogs.recently_confirmed() == "trust"
     desk.clock.sleep(4)
-    assert desk.dialogs.agreed_just_now() == ""
+    assert desk.dialogs.recently_confirmed() == ""
     desk.show(KEY)
-    assert desk.answer() and desk.dialogs.agreed_just_now() == "api key"
+    assert desk.answer() and desk.dialogs.recently_confirmed() == "api key"
     desk.show(YES_OR_NO)
     desk.decide(decision="deny")
-    assert desk.answer() and desk.dialogs.agreed_just_now() == ""
+    assert desk.answer() and desk.dialogs.recently_confirmed() == ""
     assert not FakeScreen(TRUST, trusted=False).answer()
 
 
@@ -241,7 +241,7 @@ def test_without_a_decision_nothing_is_pressed() -> None:
         nonlocal looks
         looks += 1
         if looks == 1000:
-            desk.stop.ask("cancelled", by="ann")
+            desk.stop.request("cancelled", by="ann")
 
     desk.on_look = stop_later
     assert desk.answer() and desk.keys == []
@@ -385,7 +385,7 @@ def ran(desk: FakeScreen, command: str) -> list[str]:
         events.ToolCalled(call_id="c9", name="Bash", input=Raw(msgspec.json.encode({"command": command})))
     )
     desk.dialogs.record(events.ToolReturned(call_id="c9"))
-    desk.dialogs.look_back()
+    desk.dialogs.report_differences()
     return [body.text for body in desk.written if isinstance(body, events.Notice)]
 
 
@@ -403,7 +403,7 @@ def test_a_call_beside_the_approved_one_is_no_difference() -> None:
     assert desk.answer()
     for call_id in ("c1", "c2"):
         desk.dialogs.record(events.ToolReturned(call_id=call_id))
-    desk.dialogs.look_back()
+    desk.dialogs.report_differences()
     assert not [body for body in desk.written if isinstance(body, events.Notice)]
 
 
@@ -442,7 +442,7 @@ def test_a_question_of_the_start_is_none_once_a_message_was_sent() -> None:
         desk = FakeScreen(DONE)
         desk.clock.sleep(1)
         desk.show(DONE)
-        desk.end.sending("hi")
+        desk.end.begin_message("hi")
         desk.end.on_entered(desk.now())
         desk.show(rows)
         assert desk.end.reading.dialog is None

@@ -9,7 +9,7 @@ from beam.agents.base import Host, Turn, Verdict
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Status
-from beam.turns.terminal.reading import Reader
+from beam.turns.terminal.reading import TranscriptReader
 
 
 class Lines:
@@ -47,7 +47,7 @@ class Files:
         return Lines(turn)
 
 
-def reader(where: str) -> tuple[Reader, list[str]]:
+def reader(where: str) -> tuple[TranscriptReader, list[str]]:
     told: list[str] = []
 
     def record(body: Event, *, sync: bool = False) -> Event:
@@ -55,7 +55,7 @@ def reader(where: str) -> tuple[Reader, list[str]]:
         told.append(body.text)
         return body
 
-    return Reader(Files(where), Turn(text="hello", message_id="x-1", agent="x"), Host(), record), told
+    return TranscriptReader(Files(where), Turn(text="hello", message_id="x-1", agent="x"), Host(), record), told
 
 
 def test_of_many_files_the_one_that_speaks_of_the_turn_is_read(tmp_path: Path) -> None:

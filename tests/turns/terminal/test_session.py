@@ -17,7 +17,7 @@ class Looks:
     def __init__(self) -> None:
         self.seen: list[tuple[str, bool]] = []
 
-    def hear(self, signals: Any, now: float) -> None: ...
+    def record_signals(self, signals: Any, now: float) -> None: ...
 
     def look(self, view: View, now: float, *, whole: bool, reads_keys: bool, foreground: int) -> None:
         self.seen.append((view.rows[0].rstrip(), whole))
@@ -26,7 +26,7 @@ class Looks:
 def test_an_unfinished_frame_is_left_out_for_a_moment_also_where_it_is_the_first() -> None:
     clock, screen, looks = FakeClock(), Screen(20, 3), Looks()
     clock.sleep(100)
-    engine = SimpleNamespace(clock=clock, alive=lambda: None)
+    engine = SimpleNamespace(clock=clock, record_sign_of_life=lambda: None)
     window = SimpleNamespace(reads_keys=lambda: True, foreground_group=lambda: 0)
     process = SimpleNamespace(screen=screen, fed=asyncio.Event(), window=window)
     session = TerminalSession(cast(Any, engine), cast(Any, process), cast(Any, looks))

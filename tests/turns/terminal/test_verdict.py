@@ -11,11 +11,11 @@ from beam.agents.codex.screen import profile as CODEX
 from beam.agents.python import profile as PYTHON
 from beam.model.outcome import Class, Denial, Evidence, Status, Usage
 from beam.model.policy import Policy
-from beam.model.screen_profile import GENERIC, Profile
-from beam.process.spawn import Ended
+from beam.model.screen_profile import GENERIC_PROFILE, Profile
+from beam.process.spawn import ProcessEnd
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
-from beam.turns.terminal.verdict import TurnEvidence, evidence, verdict_of
+from beam.turns.terminal.verdict import TurnEvidence, evidence_of, verdict_of
 
 BY_ANN, BY_NOBODY = Denial(tool="Bash", by="ann"), Denial(tool="Bash")
 
@@ -32,7 +32,7 @@ def ended(via: str, profile: Profile = CLAUDE) -> TurnEnd:
         ("history", CLAUDE, "history"),
         ("osc7501", CODEX, "osc"),
         ("osc133", PYTHON, "osc"),
-        ("osc133", structs.replace(GENERIC, prompt="^> ", at_cursor=True), "prompt"),
+        ("osc133", structs.replace(GENERIC_PROFILE, prompt="^> ", at_cursor=True), "prompt"),
         ("title", CLAUDE, "title"),
         ("screen", CLAUDE, "screen"),
         ("screen", PYTHON, "prompt"),
@@ -41,7 +41,7 @@ def ended(via: str, profile: Profile = CLAUDE) -> TurnEnd:
     ],
 )
 def test_the_outcome_says_what_decided(via: str, profile: Profile, said: Evidence | None) -> None:
-    assert evidence(ended(via, profile)) == said
+    assert evidence_of(ended(via, profile)) == said
     assert verdict_of(TurnEvidence(end=ended(via, profile), view=View(()), reply="yes")).evidence == said
 
 
@@ -86,7 +86,7 @@ def test_what_was_denied_and_the_session_are_named_whatever_ended_the_turn() -> 
     said = Verdict(status=Status.COMPLETED, session_id="s", usage=Usage(input_tokens=7), cost_usd=0.5)
     for end, fields in (
         (failed, {"failed": gave_up}),
-        (exited, {"ended": Ended(code=1)}),
+        (exited, {"ended": ProcessEnd(code=1)}),
         (waiting, {}),
     ):
         for transcript in (said, None):

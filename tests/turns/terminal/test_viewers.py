@@ -22,8 +22,8 @@ from beam.pty_adapter.picture import Runs
 from beam.pty_adapter.screen import Screen
 from beam.pty_adapter.terminal import open_terminal
 from beam.turns.terminal import viewers as viewing
-from beam.turns.terminal.nearby import near
-from beam.turns.terminal.viewers import Bye, Frame, Keys, Told, Viewers, typing_file
+from beam.turns.terminal.nearby import short_path
+from beam.turns.terminal.viewers import Bye, Frame, Keys, ViewerMessage, Viewers, typing_file
 
 pytestmark = pytest.mark.acceptance
 ECHO = "import sys\nprint('up', flush=True)\nfor line in sys.stdin: print('got', line.strip(), flush=True)\n"
@@ -66,7 +66,7 @@ class Viewer:
 
     @classmethod
     async def come(cls, path: Path) -> Viewer:
-        with near(path.parent) as short:
+        with short_path(path.parent) as short:
             ends = await asyncio.open_unix_connection(str(short / path.name), limit=1 << 24)
         viewer = cls(*ends, path.parent)
         cls.here.append(viewer)
@@ -79,7 +79,7 @@ class Viewer:
 
     async def look(self) -> None:
         line = await asyncio.wait_for(self.reader.readline(), 20)
-        told = msgspec.json.decode(line, type=Told)
+        told = msgspec.json.decode(line, type=ViewerMessage)
         if isinstance(told, Frame):
             self.rows |= told.changed
             if told.nonce is not None:
@@ -194,7 +194,7 @@ def test_while_beam_types_their_keys_wait(tmp_path: Path) -> None:
     async def play(viewers: Viewers, path: Path) -> None:
         viewer = await Viewer.come(path)
         await viewer.sees("up")
-        with viewers.held():
+        with viewers.hold_keys():
             viewer.type("mine\r")
             await asyncio.sleep(0.1)
             await viewers._window.press("beam's\r")
@@ -311,7 +311,7 @@ def test_who_may_attach_is_decided_by_the_process_and_all_above_it(
     rows = {pid: (parent, 0, 0, True) for pid, (parent, _) in PROCESSES.items()}
     monkeypatch.setattr(table, "stat_of", rows.get)
     monkeypatch.setattr(table, "environment_of", lambda pid: PROCESSES[pid][1])
-    why = viewing._refusal(pid)
+    why = viewing._refusal_reason(pid)
     assert why is None if said is None else why is not None and said in why
 
 

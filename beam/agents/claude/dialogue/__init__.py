@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 __all__ = ["launch", "link"]
 
-_BOTH_WAYS = ("--input-format", "stream-json", "--replay-user-messages", "--permission-prompt-tool", "stdio")
+_DUPLEX_FLAGS = ("--input-format", "stream-json", "--replay-user-messages", "--permission-prompt-tool", "stdio")
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
-    can't apply."""
+    """Return how to start a process for this turn and later turns with the same options. Raises UnsupportedError for
+    an option that the dialogue mode can't apply."""
     from beam.agents.claude.dialogue import rights
 
     one = headless.launch(turn, host, {turn.access: rights.flags(turn)})
     env = {**one.env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"} if turn.access != "read" else {**one.env}
-    env = {**env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}  # else nobody knows when a turn is over
-    argv = (*one.argv, *_BOTH_WAYS, *rights.without_tools(turn.access))
+    env = {**env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}  # without it, no line says that a turn is over
+    argv = (*one.argv, *_DUPLEX_FLAGS, *rights.disallowed_tools_flag(turn.access))
     return structs.replace(one, argv=argv, stdin=None, env=env, drops_output=False)
 
 

@@ -14,9 +14,9 @@ from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, object_of, objects, string, strings
 from beam.agents.link import Act
 
-Show = Callable[[Object], object]
+ShowResult = Callable[[Object], object]
 _CALL_S, _CONNECT_S, _TOOL_S = 20.0, 28.0, 28.0  # beam gives up after 30
-_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_INVALID_NAME_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Action(Struct, frozen=True):
@@ -25,7 +25,7 @@ class Action(Struct, frozen=True):
 
     subtype: str
     given: Object
-    show: Show
+    show: ShowResult
     seconds: float = _CALL_S
 
 
@@ -49,7 +49,7 @@ def control_request(intent: Act) -> Action | str:
         case "mcp.set":
             return Action("mcp_set_servers", {"servers": object_of(given.get("servers"))}, _changed_servers, _CONNECT_S)
         case "mcp.call" if server and string(given, "tool"):
-            name = f"mcp__{_NOT_IN_A_NAME.sub('_', server)}__{string(given, 'tool')}"
+            name = f"mcp__{_INVALID_NAME_CHARACTER.sub('_', server)}__{string(given, 'tool')}"
             arguments = object_of(given.get("arguments"))
             return Action("mcp_call", {"tool": name, "arguments": arguments}, dict, _TOOL_S)
         case "rewind.files" if string(given, "to"):
@@ -58,7 +58,7 @@ def control_request(intent: Act) -> Action | str:
     return f"claude can't do {intent.name!r} in a running process"
 
 
-def servers(result: Object) -> list[Object]:
+def mcp_servers(result: Object) -> list[Object]:
     """Return the MCP servers for display, without their configuration."""
     return [
         {

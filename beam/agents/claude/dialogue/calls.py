@@ -24,35 +24,35 @@ class Reply(Struct, frozen=True):
     is_late: bool = False
 
 
-Then = Callable[[Reply], list[Step]]
+OnReply = Callable[[Reply], list[Step]]
 
 
-class _Waiting(Struct, frozen=True):
+class _PendingCall(Struct, frozen=True):
     until: float
-    then: Then
+    then: OnReply
 
 
-class Calls:
+class PendingCalls:
     """The control requests that have no answer yet."""
 
     def __init__(self) -> None:
         self._last = 0
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _PendingCall] = {}
 
     @property
     def due(self) -> float | None:
         """Return the time at which the first request times out; None if no request waits."""
         return min((waiting.until for waiting in self._waiting.values()), default=None)
 
-    def call(self, subtype: str, given: Object, then: Then, until: float) -> Step:
+    def call(self, subtype: str, given: Object, then: OnReply, until: float) -> Step:
         """Return the step that sends a request. The request times out at the time `until`; `then` maps its answer to
         the next steps."""
         self._last += 1
         key = f"beam-{self._last}"
-        self._waiting[key] = _Waiting(until, then)
+        self._waiting[key] = _PendingCall(until, then)
         return wire.request(key, subtype, given)
 
-    def answered(self, response: Object, now: float) -> list[Step]:
+    def on_answered(self, response: Object, now: float) -> list[Step]:
         """Return the steps that follow from an answer; [] for an unexpected answer, because claude repeats beam's own
         answers."""
         waiting = self._waiting.pop(string(response, "request_id"), None)
@@ -62,11 +62,11 @@ class Calls:
             return waiting.then(Reply(now, obj(response, "response")))
         return waiting.then(Reply(now, error=string(response, "error") or "it gave no reason"))
 
-    def expired(self, now: float) -> list[Step]:
+    def expire(self, now: float) -> list[Step]:
         """Return the steps that follow from the requests that timed out."""
         found: list[Step] = []
         for key, waiting in list(self._waiting.items()):
-            if now >= waiting.until and self._waiting.pop(key, None) is not None:  # unless one before dropped it
+            if now >= waiting.until and self._waiting.pop(key, None) is not None:  # unless an earlier one dropped it
                 found += waiting.then(Reply(now, error="claude did not answer in time", is_late=True))
         return found
 

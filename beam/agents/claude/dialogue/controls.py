@@ -10,32 +10,32 @@ import re
 
 from beam.agents.base import Turn, raw_json
 from beam.agents.claude.dialogue import actions, rights, wire
-from beam.agents.claude.dialogue.answers import failed, passed_on, refused
-from beam.agents.claude.dialogue.calls import Calls, Reply
-from beam.agents.claude.dialogue.turn import key_of
+from beam.agents.claude.dialogue.answers import answer_from_reply, failed_answer, refused_answer
+from beam.agents.claude.dialogue.calls import PendingCalls, Reply
+from beam.agents.claude.dialogue.turn import message_uuid
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.link import Act, Answered, Query, Set, Steer, Step
 from beam.model.message import Access
 
 CALL_S = 20.0
-_LONGEST_NUMBER = 7  # digits of a thinking budget
-_BY_ITSELF = "default"
+_MOST_DIGITS = 7  # digits of a thinking budget
+_DEFAULT_BUDGET = "default"
 
 
 class Controls:
     """The control requests to one process, which began with the turn `first`. `initialized` is the description that the
     process gave of itself at its start; `access` is the access that it has now."""
 
-    def __init__(self, calls: Calls, first: Turn) -> None:
+    def __init__(self, calls: PendingCalls, first: Turn) -> None:
         self.initialized: Object = {}
         self.access: Access = first.access
         self._first = first
         self._plans = False
         self._calls = calls
-        self._steers: dict[str, str] = {}  # by the key of its message: the call
+        self._steers: dict[str, str] = {}  # the id of each call, by the key of its message
 
     @property
-    def are_open(self) -> bool:
+    def has_unread_texts(self) -> bool:
         """Return whether a text was sent that claude has not read yet."""
         return bool(self._steers)
 
@@ -43,12 +43,12 @@ class Controls:
         """Return the step that passes a text to the running turn, or a failed answer if no turn `runs`. The request is
         answered once the agent reads the text."""
         if not runs:
-            return [failed(steer.id, "no turn runs that could take a text")]
-        key = key_of("steer", steer.id)
+            return [failed_answer(steer.id, "no turn runs that could take a text")]
+        key = message_uuid("steer", steer.id)
         self._steers[key] = steer.id
         return [wire.message(key, steer.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))]
 
-    def moved(self, key: str, state: str) -> list[Step]:
+    def on_text_state(self, key: str, state: str) -> list[Step]:
         """Return the answer for a text that the agent has just read, or will never read; [] for a text that still
         waits. `key` is the text's own key, `state` is its new state."""
         call_id = self._steers.get(key)
@@ -56,12 +56,14 @@ class Controls:
             return []
         del self._steers[key]
         is_read = state in ("started", "completed")
-        return [Answered(id=call_id) if is_read else failed(call_id, "the turn was stopped before claude read it")]
+        return [
+            Answered(id=call_id) if is_read else failed_answer(call_id, "the turn was stopped before claude read it")
+        ]
 
-    def over(self) -> list[Step]:
+    def on_turn_over(self) -> list[Step]:
         """Return the answers for the texts that were not read before the turn ended."""
         why = "the turn was over before claude read it"
-        found: list[Step] = [failed(call_id, why, is_late=True) for call_id in self._steers.values()]
+        found: list[Step] = [failed_answer(call_id, why, is_late=True) for call_id in self._steers.values()]
         self._steers.clear()
         return found
 
@@ -71,7 +73,7 @@ class Controls:
         """Return the step that changes a setting, or a refusal."""
         match intent.name:
             case "model" if intent.value:
-                return [self._ask("set_model", {"model": intent.value}, intent.id, now)]
+                return [self._send_request("set_model", {"model": intent.value}, intent.id, now)]
             case "effort" if intent.value:
                 return self._set_effort(intent, now)
             case "thinking":
@@ -80,49 +82,49 @@ class Controls:
                 return self._set_mode(intent, now)
             case "access":
                 return self._set_access(intent, now)
-        return [refused(intent.id, f"claude can't change {intent.name!r} in a running process")]
+        return [refused_answer(intent.id, f"claude can't change {intent.name!r} in a running process")]
 
     def _set_effort(self, intent: Set, now: float) -> list[Step]:
         """Return the step that sets the model's effort. Claude accepts any word, so beam then reads which effort is in
         effect."""
 
-        def looked(reply: Reply) -> list[Step]:
+        def on_settings(reply: Reply) -> list[Step]:
             applied = string(obj(reply.result, "applied"), "effort")
             if reply.error:
-                return [failed(intent.id, reply.error, is_late=reply.is_late)]
+                return [failed_answer(intent.id, reply.error, is_late=reply.is_late)]
             if applied != intent.value:
                 has = f"it has {applied!r} still" if applied else "its model has none"
-                return [refused(intent.id, f"claude did not take the effort {intent.value[:40]!r}: {has}")]
+                return [refused_answer(intent.id, f"claude did not take the effort {intent.value[:40]!r}: {has}")]
             return [Answered(id=intent.id)]
 
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [failed(intent.id, reply.error, is_late=reply.is_late)]
-            return [self._calls.call("get_settings", {}, looked, reply.now + CALL_S)]
+                return [failed_answer(intent.id, reply.error, is_late=reply.is_late)]
+            return [self._calls.call("get_settings", {}, on_settings, reply.now + CALL_S)]
 
         given: Object = {"settings": {"effortLevel": intent.value}}
         return [self._calls.call("apply_flag_settings", given, then, now + CALL_S)]
 
     def _set_thinking(self, intent: Set, now: float) -> list[Step]:
-        is_number = intent.value.isascii() and intent.value.isdecimal() and len(intent.value) <= _LONGEST_NUMBER
-        if not is_number and intent.value != _BY_ITSELF:
-            why = f"a thinking budget is a number of tokens or {_BY_ITSELF!r}, not {intent.value[:40]!r}"
-            return [refused(intent.id, why)]
+        is_number = intent.value.isascii() and intent.value.isdecimal() and len(intent.value) <= _MOST_DIGITS
+        if not is_number and intent.value != _DEFAULT_BUDGET:
+            why = f"a thinking budget is a number of tokens or {_DEFAULT_BUDGET!r}, not {intent.value[:40]!r}"
+            return [refused_answer(intent.id, why)]
         most = int(intent.value) if is_number else None
-        return [self._ask("set_max_thinking_tokens", {"max_thinking_tokens": most}, intent.id, now)]
+        return [self._send_request("set_max_thinking_tokens", {"max_thinking_tokens": most}, intent.id, now)]
 
     def _set_mode(self, intent: Set, now: float) -> list[Step]:
         if intent.value not in rights.LIVE_MODES:
             words = " and ".join(rights.LIVE_MODES)
             why = f"claude's live modes are {words}, not {intent.value[:40]!r}; what it may do is its access"
-            return [refused(intent.id, why)]
+            return [refused_answer(intent.id, why)]
         return self._set_permission_mode(intent, self.access, plans=intent.value == "plan", now=now)
 
     def _set_access(self, intent: Set, now: float) -> list[Step]:
         access = rights.live_access(self._first.access, intent.value)
         if access is None:
             began = f"a process that began with access {self._first.access} can't be given {intent.value[:40]!r}"
-            return [refused(intent.id, f"{began}: beam send --access starts another")]
+            return [refused_answer(intent.id, f"{began}: beam send --access starts another")]
         return self._set_permission_mode(intent, access, plans=False, now=now)
 
     def _set_permission_mode(self, intent: Set, access: Access, *, plans: bool, now: float) -> list[Step]:
@@ -130,14 +132,14 @@ class Controls:
 
         def then(reply: Reply) -> list[Step]:
             if not reply.error and string(reply.result, "mode") not in ("", mode):
-                return [failed(intent.id, f"claude is in the mode {string(reply.result, 'mode')[:40]!r}")]
+                return [failed_answer(intent.id, f"claude is in the mode {string(reply.result, 'mode')[:40]!r}")]
             if not reply.error:
                 self.access, self._plans = access, plans
-            return passed_on(intent.id, reply)
+            return answer_from_reply(intent.id, reply)
 
         return [self._calls.call("set_permission_mode", {"mode": mode}, then, now + CALL_S)]
 
-    # -- what it tells and does ----------------------------------------------------------------------------------------
+    # -- questions and actions -----------------------------------------------------------------------------------------
 
     def query(self, intent: Query, now: float) -> list[Step]:
         """Return the step that asks the process, or the answer if beam knows it already."""
@@ -154,17 +156,17 @@ class Controls:
                 modes = {"current": here, "available": list(rights.LIVE_MODES), "access": self.access}
                 return [Answered(id=intent.id, result=raw_json(modes))]
             case "context":
-                return [self._ask("get_context_usage", {}, intent.id, now, _context)]
+                return [self._send_request("get_context_usage", {}, intent.id, now, _context)]
             case "mcp":
-                return [self._ask("mcp_status", {}, intent.id, now, actions.servers)]
-        return [refused(intent.id, f"claude can't tell {intent.name!r}")]
+                return [self._send_request("mcp_status", {}, intent.id, now, actions.mcp_servers)]
+        return [refused_answer(intent.id, f"claude can't tell {intent.name!r}")]
 
     @property
     def commands(self) -> list[str]:
         """Return the names of the slash commands that the process takes."""
         return [string(each, "name") for each in objects(self.initialized, "commands")]
 
-    def lacks(self, command: str) -> str:
+    def why_no_command(self, command: str) -> str:
         """Return why claude can't run this slash command; "" if it can."""
         name = re.split(r"\s", command.removeprefix("/"), maxsplit=1)[0]
         return "" if name in self.commands else f"claude has no command /{name[:80]}: beam agent show --live lists them"
@@ -173,19 +175,19 @@ class Controls:
         """Return the step that carries out the action, or its refusal."""
         action = actions.control_request(intent)
         if isinstance(action, str):
-            return [refused(intent.id, action)]
-        return [self._ask(action.subtype, action.given, intent.id, now, action.show, action.seconds)]
+            return [refused_answer(intent.id, action)]
+        return [self._send_request(action.subtype, action.given, intent.id, now, action.show, action.seconds)]
 
-    def _ask(
+    def _send_request(
         self,
         subtype: str,
         given: Object,
         call_id: str,
         now: float,
-        show: actions.Show = actions.show_nothing,
+        show: actions.ShowResult = actions.show_nothing,
         seconds: float = CALL_S,
     ) -> Step:
-        return self._calls.call(subtype, given, lambda reply: passed_on(call_id, reply, show), now + seconds)
+        return self._calls.call(subtype, given, lambda reply: answer_from_reply(call_id, reply, show), now + seconds)
 
 
 def _context(result: Object) -> Object:

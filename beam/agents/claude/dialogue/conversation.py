@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Native, Turn, Verdict, native
 from beam.agents.claude.dialogue import rights, wire
-from beam.agents.claude.dialogue.calls import Calls, Reply
+from beam.agents.claude.dialogue.calls import PendingCalls, Reply
 from beam.agents.claude.dialogue.controls import Controls
 from beam.agents.claude.dialogue.requests import Requests
 from beam.agents.claude.dialogue.turn import TurnReader
@@ -48,12 +48,12 @@ class ClaudeLink:
 
     def __init__(self, turn: Turn) -> None:
         self._first = turn
-        self._calls = Calls()
+        self._calls = PendingCalls()
         self._controls = Controls(self._calls, turn)
         self._requests = Requests()
         self._reader: TurnReader | None = None
-        self._until: float | None = None  # when a line of claude's is late
-        self._names_messages = False  # it says what becomes of each; older versions repeat some, and later
+        self._until: float | None = None  # the time by which the next line from claude has to come
+        self._names_messages = False  # claude reports the state of each; older versions only echo some, and later
         self._is_ready = False
         self._is_stopping = False
         self._is_broken = False
@@ -66,7 +66,7 @@ class ClaudeLink:
     def busy(self) -> bool:
         return self._reader is not None
 
-    # -- what is wanted ------------------------------------------------------------------------------------------------
+    # -- intents -------------------------------------------------------------------------------------------------------
 
     def open(self, now: float) -> Sequence[Step]:
         return [self._calls.call("initialize", {}, self._on_initialized, now + START_S)]
@@ -102,7 +102,7 @@ class ClaudeLink:
             unknown = events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace"))
             return [Say(unknown)] if self.busy else []
         self._until = None
-        found = self._line_of_turn(read, now)
+        found = self._handle_line(read, now)
         if self._reader is not None and self._reader.is_late:
             self._until = now + SETTLE_S
         return found
@@ -110,33 +110,33 @@ class ClaudeLink:
     def on_due(self, now: float) -> Sequence[Step]:
         if self._is_broken:
             return []
-        found, reader = self._calls.expired(now), self._reader
+        found, reader = self._calls.expire(now), self._reader
         if self._until is None or now < self._until or reader is None:
             return found
         if reader.is_late:
-            return [*found, *self._over(*reader.end(), fit=False)]
+            return [*found, *self._end_turn(*reader.end(), fit=False)]
         return [*found, *self._break("claude did not take the message in time")]
 
     def end(self, exit: Exit) -> Sequence[Step]:
         if self._reader is not None:
-            return self._over(*self._reader.end(exit), fit=False)
+            return self._end_turn(*self._reader.end(exit), fit=False)
         if self._is_ready or self._is_broken or exit.stopped_by is not None:
             return []
-        return self._never_began(*TurnReader(self._first).end(exit))
+        return self._fail_to_begin(*TurnReader(self._first).end(exit))
 
     # -- the beginning -------------------------------------------------------------------------------------------------
 
     def _on_initialized(self, reply: Reply) -> list[Step]:
         if reply.error:
             return self._break(f"claude did not begin the conversation: {reply.error}")
-        refused = rights.denied(self._first, reply.result)
+        refused = rights.setting_not_applied(self._first, reply.result)
         if refused:
             return self._break(f"it did not take over {refused}", Class.UNSUPPORTED)
         self._controls.initialized = reply.result
         self._is_ready = True
         return [Ready()]
 
-    def _never_began(self, emitted: Sequence[events.Event], verdict: Verdict) -> list[Step]:
+    def _fail_to_begin(self, emitted: Sequence[events.Event], verdict: Verdict) -> list[Step]:
         """Return the steps for a process that ends, or has to end, before it can take a message."""
         lost: list[Step] = [Say(event) for event in emitted if isinstance(event, events.SessionLost)]
         return [*lost, *self._break(verdict.reason or "it did not begin", verdict.class_ or Class.CRASHED)]
@@ -146,15 +146,15 @@ class ClaudeLink:
     def _prompt(self, turn: Turn, now: float) -> list[Step]:
         reader = self._reader = TurnReader(turn)
         self._is_stopping = False
-        if turn.slash and (lacking := self._controls.lacks(turn.text)):
-            return self._over([], Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=lacking), fit=True)
+        if turn.slash and (lacking := self._controls.why_no_command(turn.text)):
+            return self._end_turn([], Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=lacking), fit=True)
         try:
             text = text_of(turn)
         except UnsupportedError as error:
             verdict = Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=str(error))
-            return self._over([], verdict, fit=True)
+            return self._end_turn([], verdict, fit=True)
         self._until = now + TURN_S
-        if turn.outbox and self._first.outbox:  # it may write in the folder that was there when it began, in no other
+        if turn.outbox and self._first.outbox:  # the process may write only to the outbox that it began with
             text = text.replace(turn.outbox, self._first.outbox)
         return [wire.message(reader.key, text)]
 
@@ -170,13 +170,13 @@ class ClaudeLink:
 
         return [self._calls.call("interrupt", {"cancel_queued": True}, then, now + STOP_S)]
 
-    # -- what is heard -------------------------------------------------------------------------------------------------
+    # -- lines from claude ---------------------------------------------------------------------------------------------
 
-    def _line_of_turn(self, read: Native, now: float) -> list[Step]:
+    def _handle_line(self, read: Native, now: float) -> list[Step]:
         value = read.value
         match string(value, "type"):
             case "control_response":
-                return self._calls.answered(obj(value, "response"), now)
+                return self._calls.on_answered(obj(value, "response"), now)
             case "control_request":
                 if self._reader is not None:
                     self._reader.on_asked(read)
@@ -184,32 +184,32 @@ class ClaudeLink:
             case "control_cancel_request":
                 if self._reader is not None:
                     self._reader.on_withdrawn(read)
-                return self._requests.withdrawn(string(value, "request_id"))
+                return self._requests.on_withdrawn(string(value, "request_id"))
             case "command_lifecycle":
                 self._names_messages = True
-                return self._moved(string(value, "command_uuid"), string(value, "state"), now)
+                return self._on_message_state(string(value, "command_uuid"), string(value, "state"), now)
             case "user" if value.get("isReplay") is True:
-                return self._repeated(string(value, "uuid"), "timestamp" in value, now)
+                return self._on_echo(string(value, "uuid"), "timestamp" in value, now)
             case "system" if string(value, "subtype") == "session_state_changed":
                 return self._on_session_state(string(value, "state"))
             case kind:
-                return self._about_session(kind, read)
+                return self._on_other_line(kind, read)
 
-    def _about_session(self, kind: str, read: Native) -> list[Step]:
+    def _on_other_line(self, kind: str, read: Native) -> list[Step]:
         reader = self._reader
         if reader is not None:
             return [Say(event) for event in reader.frame(read)]
         if not self._is_ready and kind == "result":
             first = TurnReader(self._first)
             emitted = first.frame(read)
-            return self._never_began(emitted, first.end()[1])
+            return self._fail_to_begin(emitted, first.end()[1])
         return [Stirred()] if self._is_ready and string(read.value, "subtype") == "init" else []
 
-    def _moved(self, key: str, state: str, now: float) -> list[Step]:
+    def _on_message_state(self, key: str, state: str, now: float) -> list[Step]:
         """Return the steps for a message that claude has queued, started, or finished."""
         reader = self._reader
         if reader is None or key != reader.key:
-            return self._controls.moved(key, state)
+            return self._controls.on_text_state(key, state)
         known: list[Step] = [] if reader.is_known else [Acknowledged()]
         reader.is_known = True
         if state == "queued" or reader.is_begun:
@@ -219,16 +219,16 @@ class ClaudeLink:
                 "the turn was interrupted" if state == "cancelled" else f"claude dropped the message ({state[:40]})"
             )
             status, class_ = (Status.CANCELLED, None) if state == "cancelled" else (Status.FAILED, Class.CRASHED)
-            return [*known, *self._over([], Verdict(status=status, class_=class_, reason=reason), fit=False)]
+            return [*known, *self._end_turn([], Verdict(status=status, class_=class_, reason=reason), fit=False)]
         begun: list[Step] = [Say(event) for event in reader.on_begun()]
         return [*known, *begun, *(self._interrupt(now) if self._is_stopping else [])]
 
-    def _repeated(self, key: str, is_new: bool, now: float) -> list[Step]:
+    def _on_echo(self, key: str, is_new: bool, now: float) -> list[Step]:
         """Return the steps for a message that claude echoes: claude reads the message now (`is_new`), or had received
         it before."""
         reader = self._reader
         if is_new or reader is None or key != reader.key:
-            return self._moved(key, "started", now) if is_new else []
+            return self._on_message_state(key, "started", now) if is_new else []
         reader.is_double = True
         return []
 
@@ -236,25 +236,25 @@ class ClaudeLink:
         reader = self._reader
         if reader is None:
             return [Stirred()] if self._is_ready and state == "running" else []
-        if state != "idle" or self._controls.are_open:
+        if state != "idle" or self._controls.has_unread_texts:
             return []
         if reader.is_begun or (reader.has_result and not self._names_messages):
             known: list[Step] = [] if reader.is_known else [Acknowledged()]
-            is_spent = self._first.budget_usd is not None  # claude counts what the whole process cost
-            return [*known, *self._over(*reader.end(), fit=reader.has_result and not is_spent)]
+            is_spent = self._first.budget_usd is not None  # claude counts the cost of the whole process
+            return [*known, *self._end_turn(*reader.end(), fit=reader.has_result and not is_spent)]
         if reader.is_double:
             reason = "claude has had this message before, and answers each once"
-            return self._over([], Verdict(status=Status.UNKNOWN, reason=reason), fit=False)
+            return self._end_turn([], Verdict(status=Status.UNKNOWN, reason=reason), fit=False)
         return []
 
-    # -- its end -------------------------------------------------------------------------------------------------------
+    # -- the end of a turn or of the conversation ----------------------------------------------------------------------
 
-    def _over(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
+    def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
         self._reader, self._until, self._is_stopping = None, None, False
         steps: list[Step] = [Say(event) for event in emitted]
-        return [*steps, *self._controls.over(), Over(verdict=verdict, fit=fit)]
+        return [*steps, *self._controls.on_turn_over(), Over(verdict=verdict, fit=fit)]
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
         self._is_broken, self._reader, self._until = True, None, None
         self._calls.forget_all()
-        return [*self._controls.over(), Broken(reason=why, class_=class_)]
+        return [*self._controls.on_turn_over(), Broken(reason=why, class_=class_)]

@@ -16,11 +16,11 @@ from beam.model.message import Access
 
 ACCESS: dict[Access, tuple[str, ...]] = {**headless.ACCESS, "ask": ("--permission-mode", "default")}
 _MODES: dict[Access, str] = {access: words[words.index("--permission-mode") + 1] for access, words in ACCESS.items()}
-_QUESTIONS = ("AskUserQuestion",)  # nobody can give its answers here
-_PLANS = ("EnterPlanMode", "ExitPlanMode")  # as headless, where nobody can agree to a plan
+_QUESTION_TOOLS = ("AskUserQuestion",)  # nobody can answer its questions here
+_PLAN_TOOLS = ("EnterPlanMode", "ExitPlanMode")  # as in headless mode: nobody can agree to a plan
 
 
-def mode(turn: Turn) -> str:
+def permission_mode(turn: Turn) -> str:
     """Return the permission mode of a turn's process. If rules may allow more than `read` does, claude asks beam
     about each call that it would otherwise deny."""
     return _MODES["ask" if tool_rules.asks_beam(turn) else turn.access]
@@ -32,18 +32,18 @@ def flags(turn: Turn) -> tuple[str, ...]:
     if turn.access not in ACCESS:
         raise UnsupportedError(f"claude has no access {turn.access!r}", subject=turn.access)
     words = list(ACCESS[turn.access])
-    words[words.index("--permission-mode") + 1] = mode(turn)
+    words[words.index("--permission-mode") + 1] = permission_mode(turn)
     return tool_rules.flags(words, turn, ("deny", "ask"))
 
 
-def without_tools(access: Access) -> tuple[str, ...]:
+def disallowed_tools_flag(access: Access) -> tuple[str, ...]:
     """Return the flag that disables the tools that ask the user something which nobody can answer with this access."""
-    return ("--disallowedTools", ",".join(_QUESTIONS if access == "ask" else (*_QUESTIONS, *_PLANS)))
+    return ("--disallowedTools", ",".join(_QUESTION_TOOLS if access == "ask" else (*_QUESTION_TOOLS, *_PLAN_TOOLS)))
 
 
 LIVE_MODES = ("default", "plan")  # of a running process: the mode of its access, and one that only plans
-_LIVE: dict[Access, tuple[Access, ...]] = {
-    "read": ("read",),  # its tools and settings are those of a process that looks
+_LIVE_ACCESSES: dict[Access, tuple[Access, ...]] = {
+    "read": ("read",),  # the process was started with tools and settings that only read
     "ask": ("ask", "edit"),
     "edit": ("ask", "edit"),
     "full": ("ask", "edit", "full"),
@@ -52,22 +52,22 @@ _LIVE: dict[Access, tuple[Access, ...]] = {
 
 def live_access(first: Access, wanted: str) -> Access | None:
     """Return the access `wanted` if a process that began with `first` can be given it while it lives; else None."""
-    return next((access for access in _LIVE[first] if access == wanted), None)
+    return next((access for access in _LIVE_ACCESSES[first] if access == wanted), None)
 
 
 def live_mode(first: Turn, access: Access) -> str:
     """Return the permission mode of a process that began with the turn `first` and now has this access."""
-    return mode(first) if access == first.access else _MODES[access]
+    return permission_mode(first) if access == first.access else _MODES[access]
 
 
-def denied(turn: Turn, answer: Object) -> str:
+def setting_not_applied(turn: Turn, answer: Object) -> str:
     """Return the requested setting that claude did not apply, according to its answer to `initialize`; "" if claude
     applied all settings, or is too old to report them."""
-    wanted = mode(turn)
+    wanted = permission_mode(turn)
     return "" if answer.get("current_permission_mode", wanted) == wanted else f"the permission mode {wanted}"
 
 
-def for_the_session(suggestions: list[Object]) -> list[Object]:
+def session_permissions(suggestions: list[Object]) -> list[Object]:
     """Return claude's suggestions for "always allow", limited to this session: rules for the call if there are any,
     else the wider suggestions. A suggestion to change the permission mode is kept only for `acceptEdits`."""
     found = [{**each, "destination": "session"} for each in suggestions if _is_harmless(each)]

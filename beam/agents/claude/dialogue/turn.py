@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from msgspec import UNSET, structs
 
 from beam.agents.base import Exit, Native, Turn, Verdict
-from beam.agents.claude.decode import Frames
+from beam.agents.claude.decode import FrameDecoder
 from beam.agents.fields import string
 from beam.model.events import Event, Notice
 from beam.model.outcome import Class, Status
 
 _BEAM = "beam"
-_OWN = "claude first said something of its own; the answer comes after it"
+_OWN_RUN_NOTICE = "claude first said something of its own; the answer comes after it"
 
 
-def key_of(*words: object) -> str:
+def message_uuid(*words: object) -> str:
     """Return the UUID that identifies a prompt. The same words give the same UUID."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, " ".join(map(str, words))))
 
@@ -31,11 +31,11 @@ class TurnReader:
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
-        self.key = key_of(turn.message_id, turn.attempt, turn.session_id)
+        self.key = message_uuid(turn.message_id, turn.attempt, turn.session_id)
         self.is_known = self.is_begun = self.has_result = self.is_double = False
         self._is_cut = False
-        self._is_own = False  # something that is no answer to the message came
-        self._frames = Frames(turn)
+        self._is_own = False  # claude said something that is no answer to the prompt
+        self._frames = FrameDecoder(turn)
 
     @property
     def is_late(self) -> bool:
@@ -47,8 +47,8 @@ class TurnReader:
         self.is_known = self.is_begun = True
         if not self._is_own:
             return []
-        self._is_own, self.has_result, self._frames = False, False, Frames(self.turn)
-        return [Notice(text=_OWN, code="own_run")]
+        self._is_own, self.has_result, self._frames = False, False, FrameDecoder(self.turn)
+        return [Notice(text=_OWN_RUN_NOTICE, code="own_run")]
 
     def frame(self, read: Native) -> Sequence[Event]:
         """Return the events of a line."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex.dialogue import rights
-from beam.agents.codex.exec import BOUNDED, own_temporary, uuid_of
+from beam.agents.codex.exec import BOUNDED_RETRIES, checked_session, temp_dir_env
 from beam.agents.link import Link
-from beam.agents.oneshot import argument
+from beam.agents.oneshot import checked_argument
 
 __all__ = ["launch", "link"]
 
@@ -14,13 +14,13 @@ __all__ = ["launch", "link"]
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start a server for this turn and later turns with the same options. Raises UnsupportedError for an
     option that Codex can't apply."""
-    rights.check(turn.access)
+    rights.check_access(turn.access)
     if turn.model is not None:
-        argument("codex", "model", turn.model)
+        checked_argument("codex", "model", turn.model)
     if turn.session_id is not None:
-        uuid_of(turn.session_id)
-    argv = (host.executable or "codex", "app-server", *BOUNDED, *rights.argv(turn.access))
-    return Launch(argv=argv, env=own_temporary(turn), retries=turn.settings.retries)
+        checked_session(turn.session_id)
+    argv = (host.executable or "codex", "app-server", *BOUNDED_RETRIES, *rights.profile_flags(turn.access))
+    return Launch(argv=argv, env=temp_dir_env(turn), retries=turn.settings.retries)
 
 
 def link(turn: Turn, host: Host) -> Link:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from beam.agents.base import json_object, raw_json
 from beam.agents.codex.dialogue.wire import Usage
 from beam.agents.fields import Object, object_of, objects, string
-from beam.agents.jsonrpc import Calls, Reply
+from beam.agents.jsonrpc import PendingCalls, Reply
 from beam.agents.link import Act, Answered, Query, Set, Steer, Step
 
 CALL_S = 20.0
@@ -22,7 +22,7 @@ class Controls:
     """The control requests to one process. `usage` is the latest token report of the thread. `model` and `mode` are
     those of the next turn; `model` is None until it is known."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: PendingCalls) -> None:
         self.thread_id = ""
         self.model: str | None = None
         self.mode = "default"
@@ -33,14 +33,14 @@ class Controls:
     def steer(self, steer: Steer, turn_id: str, now: float) -> list[Step]:
         """Return the step that passes a text to the turn. The intent is answered once the agent has read the text."""
         if not turn_id:
-            return [_failed(steer.id, "no turn runs that could take a text")]
+            return [_failed_answer(steer.id, "no turn runs that could take a text")]
         self._steers.add(steer.id)
 
         def then(reply: Reply) -> list[Step]:
             if not reply.error or steer.id not in self._steers:
                 return []
             self._steers.discard(steer.id)
-            return [_failed(steer.id, reply.error, is_late=reply.is_late)]
+            return [_failed_answer(steer.id, reply.error, is_late=reply.is_late)]
 
         params: Object = {
             "threadId": self.thread_id,
@@ -58,9 +58,11 @@ class Controls:
         self._steers.discard(client_id)
         return [Answered(id=client_id)]
 
-    def over(self) -> list[Step]:
+    def on_turn_over(self) -> list[Step]:
         """Return the answers to the `Steer` intents whose texts were not read before the turn ended."""
-        found: list[Step] = [_failed(id, "the turn was over before codex read it", is_late=True) for id in self._steers]
+        found: list[Step] = [
+            _failed_answer(id, "the turn was over before codex read it", is_late=True) for id in self._steers
+        ]
         self._steers.clear()
         return found
 
@@ -68,22 +70,22 @@ class Controls:
         """Return the step that changes a setting. The change applies from the next turn on."""
         match intent.name:
             case "model" if intent.value:
-                return [self._update(intent, {"model": intent.value}, now)]
+                return [self._update_settings(intent, {"model": intent.value}, now)]
             case "effort" if intent.value:
                 return self._set_effort(intent, now)
             case "mode" if intent.value in _MODES:
                 kept: Object = {"model": self.model or "", "reasoning_effort": None, "developer_instructions": None}
                 mode: Object = {"mode": intent.value, "settings": kept}
-                return [self._update(intent, {"collaborationMode": mode}, now)]
+                return [self._update_settings(intent, {"collaborationMode": mode}, now)]
             case "mode":
                 why = f"codex's live modes are {' and '.join(_MODES)}, not {intent.value[:40]!r}"
-                return [_refused(intent.id, why)]
-        return [_refused(intent.id, f"codex can't change {intent.name!r} in a running process")]
+                return [_refused_answer(intent.id, why)]
+        return [_refused_answer(intent.id, f"codex can't change {intent.name!r} in a running process")]
 
-    def _update(self, intent: Set, change: Object, now: float) -> Step:
+    def _update_settings(self, intent: Set, change: Object, now: float) -> Step:
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [_failed(intent.id, reply.error, is_late=reply.is_late)]
+                return [_failed_answer(intent.id, reply.error, is_late=reply.is_late)]
             if intent.name == "model":
                 self.model = intent.value
             if intent.name == "mode":
@@ -99,14 +101,14 @@ class Controls:
 
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [_failed(intent.id, reply.error, is_late=reply.is_late)]
+                return [_failed_answer(intent.id, reply.error, is_late=reply.is_late)]
             models = objects(object_of(reply.result), "data")
             model = next((each for each in models if self.model in (each.get("id"), each.get("model"))), {})
             known = [string(each, "reasoningEffort") for each in objects(model, "supportedReasoningEfforts")]
             if known and intent.value not in known:
                 why = f"{self.model} has the efforts {', '.join(known)}, not {intent.value[:40]!r}"
-                return [_refused(intent.id, why)]
-            return [self._update(intent, {"effort": intent.value}, reply.now)]
+                return [_refused_answer(intent.id, why)]
+            return [self._update_settings(intent, {"effort": intent.value}, reply.now)]
 
         return [self._calls.call("model/list", {}, then, now + CALL_S)]
 
@@ -116,14 +118,16 @@ class Controls:
         server, tool = string(given, "server"), string(given, "tool")
         match intent.name:
             case "mcp.reconnect" if not server:
-                return [self._ask("config/mcpServer/reload", {}, intent.id, lambda result: None, now)]
+                return [self._send_request("config/mcpServer/reload", {}, intent.id, lambda result: None, now)]
             case "mcp.reconnect":
-                return [_refused(intent.id, "codex connects all its MCP servers anew, not one: leave the name out")]
+                return [
+                    _refused_answer(intent.id, "codex connects all its MCP servers anew, not one: leave the name out")
+                ]
             case "mcp.call" if server and tool:
                 params: Object = {"threadId": self.thread_id, "server": server, "tool": tool}
                 params["arguments"] = object_of(given.get("arguments"))
-                return [self._ask("mcpServer/tool/call", params, intent.id, dict, now)]
-        return [_refused(intent.id, f"codex can't do {intent.name!r} in a running process")]
+                return [self._send_request("mcpServer/tool/call", params, intent.id, dict, now)]
+        return [_refused_answer(intent.id, f"codex can't do {intent.name!r} in a running process")]
 
     def query(self, intent: Query, now: float) -> list[Step]:
         """Return the step that asks the process, or the answer if beam knows it already."""
@@ -137,21 +141,23 @@ class Controls:
             return [Answered(id=intent.id, result=raw_json(modes))]
         ask = _QUERIES.get(intent.name)
         if ask is None:
-            return [_refused(intent.id, f"codex can't tell {intent.name!r}")]
+            return [_refused_answer(intent.id, f"codex can't tell {intent.name!r}")]
         method, show = ask
         params: Object = {"threadId": self.thread_id} if intent.name == "mcp" else {}
-        return [self._ask(method, params, intent.id, show, now)]
+        return [self._send_request(method, params, intent.id, show, now)]
 
-    def _ask(self, method: str, params: Object, call_id: str, show: Callable[[Object], object], now: float) -> Step:
+    def _send_request(
+        self, method: str, params: Object, call_id: str, show: Callable[[Object], object], now: float
+    ) -> Step:
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [_failed(call_id, reply.error, is_late=reply.is_late)]
+                return [_failed_answer(call_id, reply.error, is_late=reply.is_late)]
             return [Answered(id=call_id, result=raw_json(show(object_of(reply.result))))]
 
         return self._calls.call(method, params, then, now + CALL_S)
 
 
-def _servers(result: Object) -> list[Object]:
+def _mcp_servers(result: Object) -> list[Object]:
     """Return the MCP servers in an answer of Codex, each with the fields that beam shows."""
     return [
         {
@@ -167,13 +173,13 @@ def _servers(result: Object) -> list[Object]:
 _QUERIES: dict[str, tuple[str, Callable[[Object], object]]] = {
     "models": ("model/list", lambda result: [string(each, "id") for each in objects(result, "data")]),
     "account": ("account/read", lambda result: result.get("account")),
-    "mcp": ("mcpServerStatus/list", _servers),
+    "mcp": ("mcpServerStatus/list", _mcp_servers),
 }
 
 
-def _failed(call_id: str, why: str, *, is_late: bool = False) -> Answered:
+def _failed_answer(call_id: str, why: str, *, is_late: bool = False) -> Answered:
     return Answered(id=call_id, ok=False, code="unfinished" if is_late else "failed", message=why)
 
 
-def _refused(call_id: str, why: str) -> Answered:
+def _refused_answer(call_id: str, why: str) -> Answered:
     return Answered(id=call_id, ok=False, code="unsupported", message=why)

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from beam.agents.base import Exit, Turn, Verdict, document, json_object
 from beam.agents.codex.dialogue import rights, wire
 from beam.agents.codex.dialogue.controls import Controls
-from beam.agents.codex.dialogue.methods import HEARD, IGNORED
+from beam.agents.codex.dialogue.methods import IGNORED_METHODS, READ_METHODS
 from beam.agents.codex.dialogue.requests import Requests
 from beam.agents.codex.dialogue.revert import revert
 from beam.agents.codex.dialogue.turn import TurnReader, thread_total
-from beam.agents.codex.exec import is_image, text_of
+from beam.agents.codex.exec import is_image, prompt_text
 from beam.agents.codex.trouble import failure_class
 from beam.agents.fields import Object, obj, object_of, string
 from beam.agents.figures import NOTHING_YET
-from beam.agents.jsonrpc import Calls, Id, Reply
+from beam.agents.jsonrpc import Id, PendingCalls, Reply
 from beam.agents.link import (
     Acknowledged,
     Act,
@@ -39,17 +39,17 @@ from beam.agents.link import (
     Step,
     Stirred,
 )
-from beam.agents.oneshot import scrubbed
+from beam.agents.oneshot import replace_surrogates
 from beam.model import events
 from beam.model.outcome import Class, Status, Total
 
 START_S, TURN_S, STOP_S, CLEAN_S = 60.0, 60.0, 10.0, 3.0
-_HELD = 100
+_MOST_HELD = 100
 _COMPACT = "/compact"
 _LOST = "no rollout found for thread id"
 _LOCKED = "already has an active writer"
 _CLIENT: Object = {"name": "beam", "title": "beam", "version": "1"}
-_LOGIN = "it is not logged in: run `codex login`, or send --via exec, where CODEX_API_KEY counts"
+_LOGIN_REASON = "it is not logged in: run `codex login`, or send --via exec, where CODEX_API_KEY counts"
 
 
 class CodexLink:
@@ -57,14 +57,14 @@ class CodexLink:
 
     def __init__(self, turn: Turn) -> None:
         self._first = turn
-        self._calls = Calls("codex", wire.request)
+        self._calls = PendingCalls("codex", wire.request)
         self._controls = Controls(self._calls)
         self._requests = Requests()
-        self._held: list[tuple[Id, str, Object]] = []  # requests from before the thread is there
+        self._held: list[tuple[Id, str, Object]] = []  # requests that came before the thread was open
         self._thread_id = ""
         self._total: Total | None = None
         self._own: Object = {}
-        self._opening = 0  # answers that must come before a turn
+        self._opening = 0  # the number of answers that must come before a turn
         self._reader: TurnReader | None = None
         self._is_stopping = False
         self._is_broken = False
@@ -77,7 +77,7 @@ class CodexLink:
     def busy(self) -> bool:
         return self._reader is not None
 
-    # -- what is wanted ------------------------------------------------------------------------------------------------
+    # -- intents -------------------------------------------------------------------------------------------------------
 
     def open(self, now: float) -> Sequence[Step]:
         params: Object = {"clientInfo": _CLIENT, "capabilities": {"experimentalApi": True}}
@@ -109,9 +109,9 @@ class CodexLink:
             return []
         frame = wire.read(line)
         if frame is None:
-            return self._unknown("not JSON", line) if line.strip() else []
+            return self._on_unknown("not JSON", line) if line.strip() else []
         if not frame.method:
-            return self._calls.answered(frame.id, frame.result, frame.error, now)
+            return self._calls.on_answered(frame.id, frame.result, frame.error, now)
         if frame.id is not None:
             return self._on_asked(frame.id, frame.method, obj(json_object(line) or {}, "params"))
         return self._on_notified(frame, line, now)
@@ -122,13 +122,13 @@ class CodexLink:
             self._reader.on_rejected(line.decode("utf-8", "replace"))
 
     def on_due(self, now: float) -> Sequence[Step]:
-        return [] if self._is_broken else self._calls.expired(now)
+        return [] if self._is_broken else self._calls.expire(now)
 
     def end(self, exit: Exit) -> Sequence[Step]:
         if self._reader is None:
             return []
-        emitted, verdict = self._reader.cut_off(exit)
-        return self._over(emitted, verdict, fit=False)
+        emitted, verdict = self._reader.end_cut_off(exit)
+        return self._end_turn(emitted, verdict, fit=False)
 
     # -- the beginning -------------------------------------------------------------------------------------------------
 
@@ -136,9 +136,9 @@ class CodexLink:
         if reply.error:
             return self._break(f"codex did not begin the conversation: {reply.error}")
         turn, until = self._first, reply.now + START_S
-        params: Object = {**rights.of_thread(turn), "cwd": turn.cwd or None, "model": turn.model}
+        params: Object = {**rights.thread_params(turn), "cwd": turn.cwd or None, "model": turn.model}
         if turn.settings.system is not None:
-            params["developerInstructions"] = scrubbed(turn.settings.system)
+            params["developerInstructions"] = replace_surrogates(turn.settings.system)
         if turn.session_id is None:
             method = "thread/start"
             params["ephemeral"] = turn.once or None
@@ -147,15 +147,15 @@ class CodexLink:
             params.update(threadId=turn.session_id, excludeTurns=True)
             if turn.fork:
                 params["lastTurnId"] = turn.upto
-        found = [wire.notification("initialized"), self._calls.call("account/read", {}, self._account, until)]
+        found = [wire.notification("initialized"), self._calls.call("account/read", {}, self._on_account, until)]
         self._opening = 2
         if turn.access == "edit":
             self._opening += 1
-            found.append(self._calls.call("config/read", {"cwd": turn.cwd or None}, self._config, until))
+            found.append(self._calls.call("config/read", {"cwd": turn.cwd or None}, self._on_config, until))
         params = {name: value for name, value in params.items() if value is not None}
-        return [*found, self._calls.call(method, params, self._thread, until)]
+        return [*found, self._calls.call(method, params, self._on_thread, until)]
 
-    def _opened(self) -> list[Step]:
+    def _on_opening_answered(self) -> list[Step]:
         """Record one of the answers that have to come before a turn. After the last one, return `Ready` and the steps
         of the requests that had to wait; before that, return no steps."""
         self._opening -= 1
@@ -167,28 +167,28 @@ class CodexLink:
             found += self._requests.handle_request(number, method, params, self._reader)
         return found
 
-    def _account(self, reply: Reply) -> list[Step]:
+    def _on_account(self, reply: Reply) -> list[Step]:
         answer = object_of(reply.result)
         if reply.is_late:
             return self._break(reply.error)
         if not reply.error and answer.get("account") is None and answer.get("requiresOpenaiAuth") is True:
-            return self._break(_LOGIN, Class.AUTH)
-        return self._opened()
+            return self._break(_LOGIN_REASON, Class.AUTH)
+        return self._on_opening_answered()
 
-    def _config(self, reply: Reply) -> list[Step]:
+    def _on_config(self, reply: Reply) -> list[Step]:
         if reply.is_late:
             return self._break(reply.error)
-        self._own = rights.own_sandbox(reply.result)
-        return self._opened()
+        self._own = rights.sandbox_config_in(reply.result)
+        return self._on_opening_answered()
 
-    def _thread(self, reply: Reply) -> list[Step]:
+    def _on_thread(self, reply: Reply) -> list[Step]:
         turn = self._first
         if reply.error:
-            return self._no_thread(reply)
+            return self._on_no_thread(reply)
         thread_id = string(obj(object_of(reply.result), "thread"), "id")
         if not thread_id or (turn.session_id is not None and turn.fork == (thread_id == turn.session_id)):
             return self._break("it answered with a thread that was not asked for")
-        refused = rights.denied(turn, reply.result)
+        refused = rights.setting_not_applied(turn, reply.result)
         if refused:
             return self._break(f"it did not take over {refused}", Class.UNSUPPORTED)
         self._thread_id = self._controls.thread_id = thread_id
@@ -196,12 +196,12 @@ class CodexLink:
         self._total = NOTHING_YET if turn.session_id is None else turn.carried
         if turn.session_id is not None and turn.upto is not None and not turn.fork:
             return revert(self._calls, thread_id, turn.upto, self._on_reverted, reply.now + START_S)
-        return self._opened()
+        return self._on_opening_answered()
 
     def _on_reverted(self, error: str) -> list[Step]:
-        return self._break(error, Class.BAD_REQUEST) if error else self._opened()
+        return self._break(error, Class.BAD_REQUEST) if error else self._on_opening_answered()
 
-    def _no_thread(self, reply: Reply) -> list[Step]:
+    def _on_no_thread(self, reply: Reply) -> list[Step]:
         session_id = self._first.session_id
         if session_id is not None and _LOST in reply.error:
             lost = Say(events.SessionLost(session_id=session_id, reason=reply.error))
@@ -221,12 +221,12 @@ class CodexLink:
         reader = TurnReader(turn, self._thread_id, model=told.model, before=self._total, mode=told.mode)
         self._reader, self._is_stopping = reader, False
         if turn.slash:
-            return self._run(turn.text, reader, now)
+            return self._run_command(turn.text, reader, now)
         images: list[Object] = [{"type": "localImage", "path": path} for path in turn.attach if is_image(path)]
         params: Object = {
             "threadId": self._thread_id,
-            "input": [{"type": "text", "text": text_of(turn)}, *images],
-            **rights.of_turn(turn, self._own),
+            "input": [{"type": "text", "text": prompt_text(turn)}, *images],
+            **rights.turn_params(turn, self._own),
         }
         if turn.schema is not None:
             try:
@@ -234,14 +234,14 @@ class CodexLink:
             except ValueError:
                 why = "the schema is no JSON"
                 verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=why)
-                return self._over([], verdict, fit=True)
-        return [self._calls.call("turn/start", params, lambda reply: self._began(reader, reply), now + TURN_S)]
+                return self._end_turn([], verdict, fit=True)
+        return [self._calls.call("turn/start", params, lambda reply: self._on_began(reader, reply), now + TURN_S)]
 
-    def _run(self, command: str, reader: TurnReader, now: float) -> list[Step]:
+    def _run_command(self, command: str, reader: TurnReader, now: float) -> list[Step]:
         """Return the steps that run a slash command as a turn. Over its protocol, Codex has only `/compact`."""
         if command.strip() != _COMPACT:
             reason = f"codex runs {_COMPACT} over its protocol and no other slash command"
-            return self._over([], Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=reason), fit=True)
+            return self._end_turn([], Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=reason), fit=True)
 
         def then(reply: Reply) -> list[Step]:
             if reader is not self._reader or not reply.error:
@@ -249,11 +249,11 @@ class CodexLink:
             if reply.is_late:
                 return self._break(reply.error)
             verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=reply.error)
-            return self._over([], verdict, fit=False)
+            return self._end_turn([], verdict, fit=False)
 
         return [self._calls.call("thread/compact/start", {"threadId": self._thread_id}, then, now + TURN_S)]
 
-    def _began(self, reader: TurnReader, reply: Reply) -> list[Step]:
+    def _on_began(self, reader: TurnReader, reply: Reply) -> list[Step]:
         if reader is not self._reader:
             return []
         if reply.is_late:
@@ -262,7 +262,7 @@ class CodexLink:
             class_ = failure_class(reply.error)
             class_ = Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
             verdict = Verdict(status=Status.FAILED, class_=class_, reason=reply.error, session_id=self._thread_id)
-            return self._over([], verdict, fit=False)
+            return self._end_turn([], verdict, fit=False)
         turn_id = string(obj(object_of(reply.result), "turn"), "id")
         if not turn_id or reader.id not in ("", turn_id):
             return self._break("it answered with a turn that is not the one it began")
@@ -273,7 +273,7 @@ class CodexLink:
         if reader.id:
             return []
         reader.id = turn_id
-        found: list[Step] = [Acknowledged(), *(Say(event) for event in reader.opened())]
+        found: list[Step] = [Acknowledged(), *(Say(event) for event in reader.on_opened())]
         return [*found, *self._interrupt(now)] if self._is_stopping else found
 
     def _interrupt(self, now: float) -> list[Step]:
@@ -282,7 +282,7 @@ class CodexLink:
             return []
         self._is_stopping = True
         if not reader.id:
-            return []  # as soon as its id is known
+            return []  # it is interrupted once its id is known
         params: Object = {"threadId": self._thread_id, "turnId": reader.id}
         return [
             self._calls.call(
@@ -297,18 +297,18 @@ class CodexLink:
         if self._thread_id and not self._opening:
             return self._requests.handle_request(number, method, params, self._reader)
         self._held.append((number, method, params))
-        return self._break("it asked too much before its thread was there") if len(self._held) > _HELD else []
+        return self._break("it asked too much before its thread was there") if len(self._held) > _MOST_HELD else []
 
     def _on_notified(self, frame: wire.Frame, line: bytes, now: float) -> list[Step]:
         reader, params = self._reader, frame.params
         is_own = bool(self._thread_id) and params.thread_id == self._thread_id
         if frame.method == "serverRequest/resolved":
-            return self._requests.resolved(params.request_id)
+            return self._requests.on_withdrawn(params.request_id)
         if frame.method == "thread/closed" and is_own:
             return self._break("it closed the thread")
         if frame.method == "thread/tokenUsage/updated" and is_own:
             self._controls.usage = params.token_usage
-            if reader is None or params.turn_id != reader.id:  # of the turn before, as a resumed thread tells it
+            if reader is None or params.turn_id != reader.id:  # a resumed thread reports the turn before
                 self._total = thread_total(params.token_usage.total)
                 if reader is not None:
                     reader.count_from(self._total)
@@ -323,33 +323,33 @@ class CodexLink:
             return [*known, *self._on_completed(reader, params.turn, now)] if is_over else known
         if frame.method == "item/started" and is_own and params.item.client_id is not None:
             return self._controls.answer_read(params.item.client_id)
-        if frame.method not in IGNORED and frame.method not in HEARD:
-            return self._unknown(frame.method, line)
-        return [Say(event) for event in reader.notified(frame, line, now)] if reader.is_of(params) else []
+        if frame.method not in IGNORED_METHODS and frame.method not in READ_METHODS:
+            return self._on_unknown(frame.method, line)
+        return [Say(event) for event in reader.on_notified(frame, line, now)] if reader.belongs_to_turn(params) else []
 
-    def _unknown(self, what: str, line: bytes) -> list[Step]:
-        return [] if self._reader is None else [Say(event) for event in self._reader.unknown(what, line)]
+    def _on_unknown(self, what: str, line: bytes) -> list[Step]:
+        return [] if self._reader is None else [Say(event) for event in self._reader.on_unknown(what, line)]
 
-    # -- its end -------------------------------------------------------------------------------------------------------
+    # -- the end of a turn ---------------------------------------------------------------------------------------------
 
     def _on_completed(self, reader: TurnReader, answer: wire.Turn, now: float) -> list[Step]:
         if not self._is_stopping:
-            return self._over(*reader.end(answer), fit=True)
+            return self._end_turn(*reader.end(answer), fit=True)
 
         def then(reply: Reply) -> list[Step]:
-            return self._over(*reader.end(answer), fit=not reply.error) if reader is self._reader else []
+            return self._end_turn(*reader.end(answer), fit=not reply.error) if reader is self._reader else []
 
-        params: Object = {"threadId": self._thread_id}  # a command that runs does not end with its turn
+        params: Object = {"threadId": self._thread_id}  # a running command does not end with its turn
         return [self._calls.call("thread/backgroundTerminals/clean", params, then, now + CLEAN_S)]
 
-    def _over(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
+    def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
         reader, self._reader, self._is_stopping = self._reader, None, False
         if reader is not None:
             self._total = reader.total
         steps: list[Step] = [Say(event) for event in emitted]
-        return [*steps, *self._controls.over(), Over(verdict=verdict, fit=fit)]
+        return [*steps, *self._controls.on_turn_over(), Over(verdict=verdict, fit=fit)]
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
         self._is_broken, self._reader = True, None
         self._calls.forget_all()
-        return [*self._controls.over(), Broken(reason=why, class_=class_)]
+        return [*self._controls.on_turn_over(), Broken(reason=why, class_=class_)]

@@ -11,10 +11,10 @@ from beam.agents.codex import wire as exec_wire
 from beam.agents.codex.dialogue.wire import Item
 from beam.agents.fields import Object, object_of, objects_of, string, strings_of
 
-SILENT = frozenset(
+SILENT_ITEMS = frozenset(
     {"userMessage", "hookPrompt", "functionCallOutput", "enteredReviewMode", "exitedReviewMode", "sleep"}
 )
-_KINDS = {
+_EXEC_TYPES = {
     "agentMessage": "agent_message",
     "plan": "agent_message",
     "reasoning": "reasoning",
@@ -28,9 +28,9 @@ _KINDS = {
 _CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
 
 
-def as_exec(item: Item) -> exec_wire.Item:
+def as_exec_item(item: Item) -> exec_wire.Item:
     """Return the item in the form of `codex exec`. A kind of item that `codex exec` does not have keeps its name."""
-    kind = _KINDS.get(item.type, item.type)
+    kind = _EXEC_TYPES.get(item.type, item.type)
     output = item.aggregated_output if isinstance(item.aggregated_output, str) else ""
     return exec_wire.Item(
         id=item.id,

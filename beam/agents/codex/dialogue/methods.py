@@ -1,12 +1,12 @@
-"""The notifications of `codex app-server`, by method: beam reads those in `HEARD`, and knows and ignores those in
-`IGNORED`.
+"""The notifications of `codex app-server`, by method: beam reads those in `READ_METHODS`, and knows and ignores
+those in `IGNORED_METHODS`.
 
-A method in neither list is from a newer version, and becomes an `unknown` event.
+A method in neither set is from a newer version, and becomes an `unknown` event.
 """
 
 from __future__ import annotations
 
-HEARD = frozenset(
+READ_METHODS = frozenset(
     {
         "error",
         "guardianWarning",
@@ -25,7 +25,7 @@ HEARD = frozenset(
     }
 )
 
-IGNORED = frozenset(
+IGNORED_METHODS = frozenset(
     {
         "account/gatewayOAuth/changed",
         "account/login/completed",

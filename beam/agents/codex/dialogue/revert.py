@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from beam.agents.fields import Object, object_of, objects, string
-from beam.agents.jsonrpc import Calls, Reply
+from beam.agents.jsonrpc import PendingCalls, Reply
 from beam.agents.link import Step
 
-_PAGE, _PAGES = 100, 100
+_TURNS_PER_PAGE, _MOST_PAGES = 100, 100
 
 
 def revert(
-    calls: Calls, thread_id: str, last_turn_id: str, then: Callable[[str], list[Step]], until: float
+    calls: PendingCalls, thread_id: str, last_turn_id: str, then: Callable[[str], list[Step]], until: float
 ) -> list[Step]:
     """Return the steps that make `last_turn_id` the last turn of the thread. `then` is called at the end with the
     reason of a failure ("" if there was none), and returns the next steps."""
@@ -24,7 +24,7 @@ def revert(
 
 
 def _read_page(
-    calls: Calls,
+    calls: PendingCalls,
     thread_id: str,
     last_turn_id: str,
     then: Callable[[str], list[Step]],
@@ -46,20 +46,25 @@ def _read_page(
                 return _remove_from(calls, thread_id, before, then, until)
             before = string(turn, "id")
         more = result.get("nextCursor")
-        if not isinstance(more, str) or pages >= _PAGES:
+        if not isinstance(more, str) or pages >= _MOST_PAGES:
             return then(f"the thread has no turn {last_turn_id[:80]} to go back to")
         return [_read_page(calls, thread_id, last_turn_id, then, until, newer=before, cursor=more, pages=pages + 1)]
 
-    params: Object = {"threadId": thread_id, "limit": _PAGE, "sortDirection": "desc", "itemsView": "notLoaded"}
+    params: Object = {
+        "threadId": thread_id,
+        "limit": _TURNS_PER_PAGE,
+        "sortDirection": "desc",
+        "itemsView": "notLoaded",
+    }
     if cursor is not None:
         params["cursor"] = cursor
     return calls.call("thread/turns/list", params, read, until)
 
 
 def _remove_from(
-    calls: Calls, thread_id: str, before: str, then: Callable[[str], list[Step]], until: float
+    calls: PendingCalls, thread_id: str, before: str, then: Callable[[str], list[Step]], until: float
 ) -> list[Step]:
     if not before:
-        return then("")  # it is the last one already
+        return then("")  # it is the last turn already
     params: Object = {"threadId": thread_id, "beforeTurnId": before}
     return [calls.call("thread/revert", params, lambda reply: then(reply.error), until)]

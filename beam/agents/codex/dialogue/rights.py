@@ -16,43 +16,50 @@ from beam.agents.fields import Object, obj, object_of, string, strings
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 
-PROFILE = "beam-read"
-_CLOSED = "/.beam-closed/*"  # a pattern, because for a path Codex would create a mount point
-_FILES = f'{{":root"="read","{_CLOSED}"="deny"}}'
+PROFILE_NAME = "beam-read"
+_CLOSED_PATHS = "/.beam-closed/*"  # a pattern: for a plain path, Codex would create a mount point
+_FILE_PERMISSIONS = f'{{":root"="read","{_CLOSED_PATHS}"="deny"}}'
 
-APPROVAL: dict[Access, str] = {"read": "never", "ask": "on-request", "edit": "never", "full": "never"}
-_READS = ("read", "ask")
+APPROVAL_POLICY: dict[Access, str] = {"read": "never", "ask": "on-request", "edit": "never", "full": "never"}
+_READ_ONLY = ("read", "ask")
 
 
-def check(access: Access) -> None:
+def check_access(access: Access) -> None:
     """Raise UnsupportedError for an access that Codex can't enforce."""
-    if access not in APPROVAL:
-        raise UnsupportedError(f"codex has no access {access!r}", f"use one of: {', '.join(APPROVAL)}", subject=access)
+    if access not in APPROVAL_POLICY:
+        raise UnsupportedError(
+            f"codex has no access {access!r}", f"use one of: {', '.join(APPROVAL_POLICY)}", subject=access
+        )
 
 
-def approval(turn: Turn) -> str:
+def approval_policy(turn: Turn) -> str:
     """Return Codex's approval policy for a turn, which follows from its access and its rules."""
-    return "on-request" if tool_rules.asks(turn) else APPROVAL[turn.access]
+    return "on-request" if tool_rules.asks_because_of_rules(turn) else APPROVAL_POLICY[turn.access]
 
 
-def argv(access: Access) -> tuple[str, ...]:
+def profile_flags(access: Access) -> tuple[str, ...]:
     """Return the arguments with the settings of the process. Only a process with access `read` or `ask` gets the
     permission profile."""
-    profile = ("-c", f'default_permissions="{PROFILE}"', "-c", f"permissions.{PROFILE}.filesystem={_FILES}")
-    return profile if access in _READS else ()
+    profile = (
+        "-c",
+        f'default_permissions="{PROFILE_NAME}"',
+        "-c",
+        f"permissions.{PROFILE_NAME}.filesystem={_FILE_PERMISSIONS}",
+    )
+    return profile if access in _READ_ONLY else ()
 
 
-def of_thread(turn: Turn) -> Object:
+def thread_params(turn: Turn) -> Object:
     """Return the parameters that give a thread its rights when it is started or resumed. Only beam answers Codex's
     requests."""
-    sandbox: Object = {"permissions": PROFILE} if turn.access in _READS else {"sandbox": "read-only"}
-    return {**sandbox, "approvalPolicy": approval(turn), "approvalsReviewer": "user"}
+    sandbox: Object = {"permissions": PROFILE_NAME} if turn.access in _READ_ONLY else {"sandbox": "read-only"}
+    return {**sandbox, "approvalPolicy": approval_policy(turn), "approvalsReviewer": "user"}
 
 
-def of_turn(turn: Turn, own: Object) -> Object:
+def turn_params(turn: Turn, own: Object) -> Object:
     """Return the parameters that give one turn its rights. `own` is the person's configuration of the `workspace-write`
     sandbox."""
-    rights: Object = {"approvalPolicy": approval(turn), "approvalsReviewer": "user"}
+    rights: Object = {"approvalPolicy": approval_policy(turn), "approvalsReviewer": "user"}
     if turn.access == "edit":
         roots = [*strings(own, "writable_roots"), *([turn.scratch] if turn.scratch else [])]
         rights["sandboxPolicy"] = {
@@ -67,21 +74,21 @@ def of_turn(turn: Turn, own: Object) -> Object:
     return rights
 
 
-def own_sandbox(result: object) -> Object:
+def sandbox_config_in(result: object) -> Object:
     """Return the person's configuration of the `workspace-write` sandbox from the answer to `config/read`."""
     return obj(obj(object_of(result), "config"), "sandbox_workspace_write")
 
 
-def denied(turn: Turn, result: object) -> str:
-    """Return the first setting of `of_thread` that Codex did not apply, according to its answer; "" if Codex applied
-    all settings."""
+def setting_not_applied(turn: Turn, result: object) -> str:
+    """Return the first setting of `thread_params` that Codex did not apply, according to its answer; "" if Codex
+    applied all settings."""
     answer = object_of(result)
-    wanted = {"approvalPolicy": approval(turn), "approvalsReviewer": "user"}
+    wanted = {"approvalPolicy": approval_policy(turn), "approvalsReviewer": "user"}
     for name, value in wanted.items():
         if answer.get(name) != value:
             return f"{name} {value}"
     if string(obj(answer, "sandbox"), "type") != "readOnly":
         return "a sandbox that only reads"
-    if turn.access in _READS and string(obj(answer, "activePermissionProfile"), "id") != PROFILE:
-        return f"the profile {PROFILE}"
+    if turn.access in _READ_ONLY and string(obj(answer, "activePermissionProfile"), "id") != PROFILE_NAME:
+        return f"the profile {PROFILE_NAME}"
     return ""

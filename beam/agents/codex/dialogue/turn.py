@@ -16,22 +16,22 @@ from beam.agents import oneshot
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.codex import items as exec_items
 from beam.agents.codex import wire as exec_wire
-from beam.agents.codex.decode import REJECTED, denial, total_of, with_structured
-from beam.agents.codex.dialogue.items import SILENT, as_exec, changes_of
+from beam.agents.codex.decode import REJECTED_CALL, denial_from_text, total_of, with_structured_answer
+from beam.agents.codex.dialogue.items import SILENT_ITEMS, as_exec_item, changes_of
 from beam.agents.codex.dialogue.wire import Failure, Frame, Item, Params, Tokens
 from beam.agents.codex.dialogue.wire import Turn as Said
-from beam.agents.codex.trouble import Trouble
+from beam.agents.codex.trouble import FailureReports
 from beam.agents.fields import Object, integer, obj, object_of, objects_of, string, strings_of
-from beam.agents.figures import is_nothing, since
-from beam.agents.images import image
+from beam.agents.figures import is_nothing, usage_since
+from beam.agents.images import image_event
 from beam.model import events
 from beam.model.events import Event, PlanStep
 from beam.model.outcome import Class, Point, Total, Usage
 
-_set = msgspec.structs.force_setattr  # for an event that nobody else has yet, so it need not be copied
+_set_field = msgspec.structs.force_setattr  # only for an event that no other code has yet, so it need not be copied
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _PROGRESS_S = 1.0
-_CLASSES = {
+_CLASS_BY_INFO = {
     "contextWindowExceeded": Class.CONTEXT_OVERFLOW,
     "sessionBudgetExceeded": Class.RATE_LIMIT,
     "usageLimitExceeded": Class.RATE_LIMIT,
@@ -53,7 +53,7 @@ class TurnReader:
         self, turn: Turn, thread_id: str, *, model: str | None, before: Total | None, mode: str = "default"
     ) -> None:
         self.turn = turn
-        self.id = ""  # Codex's own; "" until it is known
+        self.id = ""  # Codex's own id of the turn; "" until it is known
         self.prefix: Final = f"{turn.message_id}-{turn.attempt}-"
         self.total: Total | None = before
         self._before = before
@@ -62,15 +62,16 @@ class TurnReader:
         self._thread_id = thread_id
         self._summary = oneshot.OutputSummary(name="codex")
         self._model = model
-        self._trouble = Trouble(self._summary)
-        self._items = {thread_id: exec_items.Items(self._summary, prefix=self.prefix)}
-        self._children: dict[str, str] = {}  # threads of subagents: the calls that began them
+        self._trouble = FailureReports(self._summary)
+        self._items = {thread_id: exec_items.ItemReader(self._summary, prefix=self.prefix)}
+        self._children: dict[str, str] = {}  # by thread of a subagent: the call that began it
         self._changes: dict[str, list[Object]] = {}
-        self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what was not
+        # By call: when output was last reported, and the output since then.
+        self._progress: dict[str, tuple[float, str]] = {}
 
-    def opened(self) -> list[Event]:
+    def on_opened(self) -> list[Event]:
         """Return the event of the opened session."""
-        return self._summary.opened(self.turn, self._thread_id, model=self._model)
+        return self._summary.on_opened(self.turn, self._thread_id, model=self._model)
 
     def count_from(self, total: Total) -> None:
         """Record the thread's usage before the turn, as Codex reports it. Ignored once the turn's own usage was
@@ -79,65 +80,67 @@ class TurnReader:
             return
         self.total = self._before = total
 
-    def is_of(self, params: Params) -> bool:
+    def belongs_to_turn(self, params: Params) -> bool:
         """Return whether the notification belongs to this turn or to one of its subagents."""
         if params.thread_id != self._thread_id:
             return bool(params.thread_id)
         return not params.turn_id or params.turn_id == self.id
 
-    def changes(self, item_id: str) -> list[Object] | None:
+    def changes_of_call(self, item_id: str) -> list[Object] | None:
         """Return the file changes of a call; None for an unknown call."""
         return self._changes.get(item_id)
 
-    def notified(self, frame: Frame, line: bytes, now: float) -> list[Event]:
+    def on_notified(self, frame: Frame, line: bytes, now: float) -> list[Event]:
         """Return the events of a notification of this turn. The first event has the line in `raw`, unless it is a text
         delta or a progress event."""
         if frame.method == "item/agentMessage/delta":
-            parent = self._parent(frame.params)
+            parent = self._parent_of(frame.params)
             return [events.TextDelta(text=frame.params.delta, parent=parent)] if frame.params.delta else []
         if frame.method == "item/commandExecution/outputDelta":
-            return self._progressed(frame.params, now)
+            return self._on_output_delta(frame.params, now)
         read = _KINDS.get(frame.method)
-        return [] if read is None else oneshot.with_line(read(self, frame.params), line)
+        return [] if read is None else oneshot.with_raw_line(read(self, frame.params), line)
 
-    def unknown(self, method: str, line: bytes) -> list[Event]:
+    def on_unknown(self, method: str, line: bytes) -> list[Event]:
         """Return the event for a notification of unknown meaning."""
-        return oneshot.with_line([events.Unknown(what=method)], line)
+        return oneshot.with_raw_line([events.Unknown(what=method)], line)
 
     def on_rejected(self, line: str) -> None:
         """Record a log line that reports a call that Codex itself refused."""
-        self._summary.denials += [denial(text) for text in REJECTED.findall(_COLOURS.sub("", line))]
+        self._summary.denials += [denial_from_text(text) for text in REJECTED_CALL.findall(_COLOURS.sub("", line))]
 
     # -- notifications -------------------------------------------------------------------------------------------------
 
-    def _parent(self, params: Params) -> str | None:
+    def _parent_of(self, params: Params) -> str | None:
         thread_id = params.thread_id
         return None if thread_id == self._thread_id else self._children.get(thread_id, thread_id)
 
-    def _item(self, params: Params, read: Callable[[exec_items.Items, exec_wire.Item], list[Event]]) -> list[Event]:
+    def _on_item(
+        self, params: Params, read: Callable[[exec_items.ItemReader, exec_wire.Item], list[Event]]
+    ) -> list[Event]:
         item = params.item
-        if item.type in SILENT:
+        if item.type in SILENT_ITEMS:
             return []
         if item.type == "fileChange":
             self._changes[item.id] = changes_of(item)
-        is_over = read is exec_items.Items.completed
-        if item.type in _SPECIAL:
+        is_over = read is exec_items.ItemReader.on_completed
+        if item.type in _SPECIAL_ITEMS:
             found = self._special_item(item, is_over=is_over)
         else:
-            found = read(self._items_of(params), as_exec(item))
+            found = read(self._items_of(params), as_exec_item(item))
         self._record_subagents(item)
-        parent = self._parent(params)
+        parent = self._parent_of(params)
         if parent is not None:
             for event in found:
                 if hasattr(event, "parent"):
-                    _set(event, "parent", parent)
+                    _set_field(event, "parent", parent)
         return found
 
-    def _items_of(self, params: Params) -> exec_items.Items:
+    def _items_of(self, params: Params) -> exec_items.ItemReader:
         found = self._items.get(params.thread_id)
-        if found is None:  # what a subagent says and calls is not the turn's own
+        if found is None:  # a subagent's texts and calls do not belong to the turn
             summary = oneshot.OutputSummary(name="codex")
-            found = self._items[params.thread_id] = exec_items.Items(summary, prefix=self.prefix)
+            found = self._items[params.thread_id] = exec_items.ItemReader(summary, prefix=self.prefix)
         return found
 
     def _record_subagents(self, item: Item) -> None:
@@ -155,20 +158,20 @@ class TurnReader:
             case "subAgentActivity" if not is_over:
                 return [events.StatusChanged(state="subagent", detail=f"{item.agent_path} {item.kind}".strip())]
             case "imageView" if not is_over:
-                return [image(at=item.path)]
+                return [image_event(at=item.path)]
             case "imageGeneration" if is_over:
                 at = item.saved_path if isinstance(item.saved_path, str) else ""
-                return [image(data=item.result if isinstance(item.result, str) else "", at=at)]
+                return [image_event(data=item.result if isinstance(item.result, str) else "", at=at)]
         return []
 
     def _on_started(self, params: Params) -> list[Event]:
-        return self._item(params, exec_items.Items.started)
+        return self._on_item(params, exec_items.ItemReader.on_started)
 
     def _on_completed(self, params: Params) -> list[Event]:
         self._progress.pop(params.item.id, None)
-        return self._item(params, exec_items.Items.completed)
+        return self._on_item(params, exec_items.ItemReader.on_completed)
 
-    def _progressed(self, params: Params, now: float) -> list[Event]:
+    def _on_output_delta(self, params: Params, now: float) -> list[Event]:
         """Return progress events for a command's output, at most one a second per command."""
         since_, text = self._progress.get(params.item_id, (now, ""))
         text += params.delta
@@ -176,23 +179,23 @@ class TurnReader:
             self._progress[params.item_id] = (since_, text)
             return []
         self._progress[params.item_id] = (now, "")
-        return [events.ToolProgress(call_id=self.prefix + params.item_id, text=text, parent=self._parent(params))]
+        return [events.ToolProgress(call_id=self.prefix + params.item_id, text=text, parent=self._parent_of(params))]
 
     def _on_used(self, params: Params) -> list[Event]:
         if params.thread_id != self._thread_id:
             return []
         self._is_counted = True
         self.total = total = thread_total(params.token_usage.total)
-        usage = since(self._before, total) if self._before is not None else Usage()
-        usage = self._summary.usage = Usage() if is_nothing(usage) else usage  # it counts a call when that is over
+        usage = usage_since(self._before, total) if self._before is not None else Usage()
+        usage = self._summary.usage = Usage() if is_nothing(usage) else usage  # Codex counts a call only at its end
         last, size = params.token_usage.last, params.token_usage.model_context_window
         found: list[Event] = [events.UsageSeen(usage=usage, total=total)]
         if last.input_tokens is not None:
             used = last.input_tokens + (last.output_tokens or 0)
-            found.append(events.ContextUsed(used=used or None, size=size))  # after a compaction it does not know
+            found.append(events.ContextUsed(used=used or None, size=size))  # unknown after a compaction
         return found
 
-    def _set(self, params: Params) -> list[Event]:
+    def _on_settings(self, params: Params) -> list[Event]:
         mode = string(obj(object_of(params.thread_settings), "collaborationMode"), "mode")
         if params.thread_id != self._thread_id or mode in ("", self._mode):
             return []
@@ -206,20 +209,20 @@ class TurnReader:
         steps = [(string(step, "step"), string(step, "status")) for step in objects_of(params.plan)]
         return [events.PlanUpdated(steps=tuple(PlanStep(text=t, status=status.get(s, s)) for t, s in steps))]
 
-    def _error(self, params: Params) -> list[Event]:
+    def _on_error(self, params: Params) -> list[Event]:
         if params.thread_id != self._thread_id:
             return []
         failure = params.error
         if not params.will_retry:
-            return self._trouble.fatal(failure.message, class_of(failure))
+            return self._trouble.on_fatal(failure.message, class_of(failure))
         details = failure.additional_details
         if isinstance(details, str) and details:
             return self._retry(f"{failure.message} ({details})", details)
         return self._retry(failure.message, failure.message)
 
     def _retry(self, text: str, why: str) -> list[Event]:
-        found = self._trouble.retry(text)
-        return self._trouble.retrying(why) if found is None else found
+        found = self._trouble.read_retry(text)
+        return self._trouble.on_retry(why) if found is None else found
 
     def _on_warned(self, params: Params) -> list[Event]:
         return [events.Notice(text=params.message, code="warning")]
@@ -230,7 +233,7 @@ class TurnReader:
         """Return the last events and the verdict on a turn that Codex ended."""
         emitted: list[Event] = []
         if said.error is not None:
-            emitted = self._trouble.fatal(said.error.message, class_of(said.error))
+            emitted = self._trouble.on_fatal(said.error.message, class_of(said.error))
         if said.status == "completed":
             self._summary.ended = self._summary.ended or "stop"
         elif said.status == "failed" and self._summary.failure is None and not self._summary.ended:
@@ -241,28 +244,28 @@ class TurnReader:
         if said.status == "interrupted":
             why = "retries" if self._summary.retry is not None else "interrupted"
         more, verdict = oneshot.verdict(self.turn, Exit(code=0, stopped_by=why), self._summary)
-        return emitted + more, self._placed(with_structured(self.turn, verdict))
+        return emitted + more, self._with_point(with_structured_answer(self.turn, verdict))
 
-    def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
+    def end_cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
         """Return the last events and the verdict on a turn whose process ended first, or whose connection broke."""
         emitted, verdict = oneshot.verdict(self.turn, exit, self._summary)
-        return emitted, self._placed(verdict)
+        return emitted, self._with_point(verdict)
 
-    def _placed(self, verdict: Verdict) -> Verdict:
+    def _with_point(self, verdict: Verdict) -> Verdict:
         """Return the verdict with the turn's own id as its place in the thread (`point`); unchanged if the id is
         unknown."""
         point = Point(begins=self.id, ends=self.id)
         return msgspec.structs.replace(verdict, point=point) if self.id else verdict
 
 
-_SPECIAL = frozenset({"contextCompaction", "subAgentActivity", "imageView", "imageGeneration"})
+_SPECIAL_ITEMS = frozenset({"contextCompaction", "subAgentActivity", "imageView", "imageGeneration"})
 _KINDS: dict[str, Callable[[TurnReader, Params], list[Event]]] = {
     "item/started": TurnReader._on_started,
     "item/completed": TurnReader._on_completed,
     "thread/tokenUsage/updated": TurnReader._on_used,
-    "thread/settings/updated": TurnReader._set,
+    "thread/settings/updated": TurnReader._on_settings,
     "turn/plan/updated": TurnReader._on_planned,
-    "error": TurnReader._error,
+    "error": TurnReader._on_error,
     "warning": TurnReader._on_warned,
     "guardianWarning": TurnReader._on_warned,
 }
@@ -285,6 +288,6 @@ def class_of(failure: Failure) -> Class | None:
     """Return the failure class that Codex reports; None if only the failure's text shows the class."""
     info: Any = failure.codex_error_info
     if isinstance(info, str):
-        return _CLASSES.get(info)
+        return _CLASS_BY_INFO.get(info)
     status = next((integer(object_of(value), "httpStatusCode") for value in object_of(info).values()), None)
     return Class.AUTH if status in (401, 403) else None
