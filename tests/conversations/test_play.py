@@ -258,7 +258,7 @@ def test_a_run_that_a_person_stops_is_cancelled(root: Root, tmp_path: Path, monk
 
     async def stopped(runner: Any, step: Any) -> StepResult:
         result = await real(runner, step)
-        StopAll.ask(stops[0], "cancelled", by="ann")
+        StopAll.request(stops[0], "cancelled", by="ann")
         return result
 
     stops: list[StopAll] = []

@@ -119,7 +119,7 @@ def test_a_bad_model_poisons_an_opencode_session_and_naming_a_good_one_recovers_
 def test_a_prompt_that_is_an_aider_command_is_only_text_to_the_model(agent: Subject) -> None:
     assert agent.send(f"/run touch {agent.cli.project}/made", access="full").json["status"] == "completed"
     assert not (agent.cli.project / "made").exists()
-    assert "/run touch" in agent.sent()
+    assert "/run touch" in agent.last_request()
 
 
 @pytest.mark.soak
