@@ -51,7 +51,7 @@ AGENTS = ("worker", "broken", "box", "asker")
 OUTCOMES = (events.TurnFinished, events.MessageDead)
 SEED = 3
 DRAWN = 80  # disks of each scene that are checked always
-MOST_OUTSTANDING = 12  # of so many changes every subset is tried
+MAX_OUTSTANDING = 12  # of so many changes every subset is tried
 MEMORY = "/dev/shm"  # a real disk would take most of the time
 
 
@@ -453,7 +453,7 @@ def test_after_a_power_cut_every_promise_is_kept_whatever_is_left(
     scene_of: Callable[[Scene], None], tmp_path: Path, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
 ) -> None:
     seed = pytestconfig.getoption("soak_seed") or random.randrange(1, 2**31)
-    told = play(scene_of, tmp_path, upto=MOST_OUTSTANDING, drawn=500, limit=None, seed=seed)
+    told = play(scene_of, tmp_path, upto=MAX_OUTSTANDING, drawn=500, limit=None, seed=seed)
     with capsys.disabled():
         print(f"\n{told}")
 

@@ -34,7 +34,7 @@ WARM_UP = WARM_UP_MINUTES / MINUTES  # of the time
 WINDOWS = 24  # medians of so many equal parts of the rest
 # Python takes memory in pieces of 1 MB; and pathlib keeps the parts of every path in a table of the interpreter's that
 # grows twice, by 0.5 to 1 MB, on its way to its steady size, once some thousand turns were taken. Less is no growth.
-MOST_MB = 3.0
+MAX_MB = 3.0
 # Answers what was asked, and not what is an answer: an exchange ends after two turns, with no dead letter.
 ANSWERS = "read -r word; if [ $word = ask ]; then echo an answer; fi"
 _CLOCK = SystemClock()
@@ -135,7 +135,7 @@ def test_memory_and_descriptors_of_a_broker_stay_flat_under_a_steady_load(beam: 
         f"at most {max(each.descriptors for each in samples)} descriptors",
         file=sys.stderr,
     )
-    assert upper < MOST_MB
+    assert upper < MAX_MB
     eventually(lambda: not processes_with(str(beam.base)), 10, "processes are left")
     for name in AGENTS:
         check_numbers(beam, name)

@@ -22,7 +22,7 @@ from beam.model.outcome import Class, SessionNote, Status, Usage
 from beam.model.settings import AgentSettings
 
 DEFAULT_REPLY_PATH = "reply"
-_MOST_USD = 1e9  # a greater "cost" is some other figure
+_MAX_USD = 1e9  # a greater "cost" is some other figure
 _PLACEHOLDER = re.compile(r"\{(session|prompt|model|message_id)\}")
 _OwnEvent = (
     events.TextDelta
@@ -206,7 +206,7 @@ class _OutputDecoder:
         if session_id not in (None, "") and not (self._said_session and session_id == self._session_id):
             emitted.append(self._session_event(_as_text(session_id)))
         cost = _value_at(value, settings.cost_path) if settings.cost_path else None
-        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD:
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MAX_USD:
             self._cost_usd = float(cost)
             emitted.append(events.UsageSeen(usage=Usage(), cost_usd=self._cost_usd))
         return emitted

@@ -79,8 +79,8 @@ def _compiled_patterns() -> tuple[tuple[re.Pattern[str], Class], ...]:
 
 
 def unwrap_api_message(text: str) -> str:
-    """Return the text of a failure. If the API's answer in JSON is at its end, only the message in that answer is
-    kept."""
+    """Return the text of a failure. If the text ends with the API's answer in JSON, that JSON is replaced with the
+    message inside it."""
     begin = text.find("{")
     if begin < 0:
         return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 Object = dict[str, Any]
-LEAST_INTEGER, MOST_INTEGER = -(2**63) + 1, 2**63 - 1
+LEAST_INTEGER, MAX_INTEGER = -(2**63) + 1, 2**63 - 1
 _INFINITE = float("inf")
 
 
@@ -48,15 +48,15 @@ def strings_of(value: object) -> tuple[str, ...]:
 
 
 def integer(value: Object, key: str) -> int | None:
-    """Return the field if it is a whole number from `LEAST_INTEGER` to `MOST_INTEGER`, which fits into 64 bits; else
+    """Return the field if it is a whole number from `LEAST_INTEGER` to `MAX_INTEGER`, which fits into 64 bits; else
     None."""
     found = value.get(key)
-    return found if type(found) is int and LEAST_INTEGER <= found <= MOST_INTEGER else None
+    return found if type(found) is int and LEAST_INTEGER <= found <= MAX_INTEGER else None
 
 
 def number(value: Object, key: str) -> float | None:
     """Return the field if it is a finite number, else None."""
     found = value.get(key)
-    if type(found) is int and LEAST_INTEGER <= found <= MOST_INTEGER:
+    if type(found) is int and LEAST_INTEGER <= found <= MAX_INTEGER:
         return float(found)
     return found if type(found) is float and abs(found) < _INFINITE else None

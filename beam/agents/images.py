@@ -24,7 +24,7 @@ _LONG_BASE64 = r"[A-Za-z0-9+/]{512,}={0,2}"
 _BASE64 = r"[A-Za-z0-9+/]+={0,2}\Z"
 # The first bytes of a PNG, a JPEG, a GIF or a WebP, as base64.
 _PICTURE = r'(?<=[",])(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/]{512,}={0,2}(?=")'
-_MOST_LINK_LENGTH = 2000
+_MAX_LINK_LENGTH = 2000
 _LONG_LINE = 600  # characters of a line that may contain a picture
 DATA_PREFIX = "data:"  # the beginning of `path` while it holds the image's content
 E = TypeVar("E", bound=Event)
@@ -68,7 +68,7 @@ def image_event(
     return ImageSeen(
         media_type=media_type if re.match(_MEDIA_TYPE, media_type) else "",
         bytes=decoded_size(data) if data else None,
-        at=at if len(at) <= _MOST_LINK_LENGTH else "",
+        at=at if len(at) <= _MAX_LINK_LENGTH else "",
         path=f"{DATA_PREFIX}{media_type if re.match(_MEDIA_TYPE, media_type) else ''};base64,{data}" if data else "",
         call_id=call_id,
         parent=parent,

@@ -168,7 +168,7 @@ class OutputSummary(Struct, kw_only=True):
         return [started, events.Notice(text=self.lost, code="session_lost")]
 
     def text(self, text: str) -> list[Event]:
-        """Return the events of a finished piece of the agent's text."""
+        """Return the events to record when a piece of the agent's text is complete."""
         if not text:
             return []
         self.texts.append(text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 _CODE_BLOCK = re.compile(r"^```(?:json)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_MOST_CHARACTERS = 200
+_MAX_CHARACTERS = 200
 
 
 def why_not_a_schema(schema: str | None) -> str:
@@ -64,11 +64,11 @@ def _why_invalid(schema: str, value: Any) -> str:
     try:
         wrong = best_match(_validator(schema).iter_errors(value))
     except Exception as error:  # noqa: BLE001 - a reference or a pattern in the schema can't be used
-        return f"the schema can't be applied: {str(error)[:_MOST_CHARACTERS]}"
+        return f"the schema can't be applied: {str(error)[:_MAX_CHARACTERS]}"
     if wrong is None:
         return ""
     where = "".join(f"[{part!r}]" for part in wrong.absolute_path)
-    return f"{where or 'its value'}: {wrong.message[:_MOST_CHARACTERS]}"
+    return f"{where or 'its value'}: {wrong.message[:_MAX_CHARACTERS]}"
 
 
 def _validator(schema: str) -> Validator:
@@ -87,6 +87,6 @@ def _validator(schema: str) -> Validator:
     try:
         kind.check_schema(value)
     except (SchemaError, RecursionError) as error:
-        raise ValueError(f"it is no JSON Schema: {str(error).splitlines()[0][:_MOST_CHARACTERS]}") from error
+        raise ValueError(f"it is no JSON Schema: {str(error).splitlines()[0][:_MAX_CHARACTERS]}") from error
     found: Validator = kind(value, registry=Registry())
     return found

@@ -20,7 +20,7 @@ from beam.model.claims import without_impossible_figures
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
-_MOST_KEYS = 5_000
+_MAX_KEYS = 5_000
 _YEAR_10000_MS = 253_402_300_800_000
 
 
@@ -112,7 +112,8 @@ class HasRegister(Protocol):
     register: str
 
     def registered(self, data: bytes) -> Registered | None:
-        """Return the facts in the content of a register file; None if the content is not understood."""
+        """Return what a register file, with this content, says of its session; None if the content is not
+        understood."""
 
 
 class ModelCall(Struct, frozen=True, kw_only=True):
@@ -165,7 +166,7 @@ class EventMaker:
         if key in self._told:
             return False
         self._told[key] = None
-        if len(self._told) > _MOST_KEYS:
+        if len(self._told) > _MAX_KEYS:
             del self._told[next(iter(self._told))]
         return True
 

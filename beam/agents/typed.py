@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from beam.agents.base import json_object
-from beam.agents.fields import LEAST_INTEGER, MOST_INTEGER, Object
+from beam.agents.fields import LEAST_INTEGER, MAX_INTEGER, Object
 from beam.base import typed_values
 
-Count = Annotated[int, Meta(ge=LEAST_INTEGER, le=MOST_INTEGER)]
-"""A whole number from `LEAST_INTEGER` to `MOST_INTEGER`, which fits into 64 bits."""
+Count = Annotated[int, Meta(ge=LEAST_INTEGER, le=MAX_INTEGER)]
+"""A whole number from `LEAST_INTEGER` to `MAX_INTEGER`, which fits into 64 bits."""
 T = TypeVar("T", bound=Struct)
 
 

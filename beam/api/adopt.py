@@ -30,9 +30,9 @@ from beam.store.queue import MESSAGE_BYTES, Queue
 from beam.store.segment import read_state
 from beam.trust import ledger
 
-_MOST_ENTRIES = 200_000  # of one agent; a root that beam made stays far below
-_MOST_BYTES = 4 << 30
-_MOST_DEPTH = 32
+_MAX_ENTRIES = 200_000  # of one agent; a root that beam made stays far below
+_MAX_BYTES = 4 << 30
+_MAX_DEPTH = 32
 _PIECE = 1 << 20
 # Requests are valid only for a moment, and asks are made again from the journal.
 _SKIPPED_NAMES = frozenset({"terminal.sock", "scratch", "put.lock", "lock", "reserve", "control", "asks"})
@@ -240,17 +240,17 @@ class _CopyLimits:
     """The number of files and bytes that the copy of one agent may still take."""
 
     def __init__(self) -> None:
-        self.entries = _MOST_ENTRIES
-        self.bytes = _MOST_BYTES
+        self.entries = _MAX_ENTRIES
+        self.bytes = _MAX_BYTES
 
     def count_file(self, path: Path, size: int) -> None:
         """Count one more file of this size. Raises DiskError if a limit is exceeded."""
         self.entries -= 1
         self.bytes -= size
         if self.entries < 0:
-            raise _not_adoptable(path, f"is one file too many: {_MOST_ENTRIES} of one agent are adopted at the most")
+            raise _not_adoptable(path, f"is one file too many: {_MAX_ENTRIES} of one agent are adopted at the most")
         if self.bytes < 0:
-            raise _not_adoptable(path, f"has {size} bytes: {_MOST_BYTES} of one agent are adopted at the most")
+            raise _not_adoptable(path, f"has {size} bytes: {_MAX_BYTES} of one agent are adopted at the most")
 
 
 def _not_adoptable(path: Path, what: str) -> BeamError:
@@ -263,7 +263,7 @@ def _copy(source: Path, target: Path, limits: _CopyLimits, depth: int = 0) -> No
 
     Raises DiskError for a link, or anything else that beam does not make.
     """
-    if depth > _MOST_DEPTH:
+    if depth > _MAX_DEPTH:
         raise _not_adoptable(source, f"is nothing that beam made: it lies {depth} folders deep")
     with files.disk_action("copy", source):
         target.mkdir(0o700)

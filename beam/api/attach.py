@@ -22,7 +22,7 @@ from beam.turns.terminal.nearby import short_path
 from beam.turns.terminal.viewers import Bye, Frame, Keys, ViewerMessage, typing_file
 
 _PIECE_BYTES = 8 * 1024  # of keys in one line
-_MOST_KEYS = 256 * 1024  # bytes of keys that may wait while the agent takes none
+_MAX_KEYS = 256 * 1024  # bytes of keys that may wait while the agent takes none
 _APPEARS_S = 3.0  # how long a turn that has begun may take to open its terminal
 _FRAME_BYTES = 64 * 1024 * 1024
 _decoder: msgspec.json.Decoder[ViewerMessage] = msgspec.json.Decoder(ViewerMessage)
@@ -102,7 +102,7 @@ class Attached:
     def press(self, keys: bytes) -> bool:
         """Send keys; keys that can't be sent immediately wait for the next `send`. No key is sent before the first
         picture was read. Return False, and drop the new keys, if too many keys wait already. Raises DiskError."""
-        if len(self._keys) + len(keys) > _MOST_KEYS:
+        if len(self._keys) + len(keys) > _MAX_KEYS:
             return False
         for at in range(0, len(keys), _PIECE_BYTES):
             self._keys += msgspec.json.encode(Keys(data=keys[at : at + _PIECE_BYTES])) + b"\n"

@@ -36,7 +36,7 @@ WINDOW_NS = 120_000_000_000  # how late an event may arrive, counted from the la
 SAME_EVENT_NS = 5_000_000_000  # the same event from two sources has times that differ by at most this
 _LINES = 5_000  # lines of one process; then the file is rewritten
 _REWRITTEN_BYTES = 4 << 20  # the file is also rewritten after this number of bytes
-_MOST_BYTES = 16 << 20  # the largest file that is read: two minutes of events fit
+_MAX_BYTES = 16 << 20  # the largest file that is read: two minutes of events fit
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _MOMENT = re.compile(r"/\d+$")
 
@@ -74,7 +74,7 @@ class Cursor:
         self._last: _OutputWrite | None = None
         self.since = ""
         try:
-            first, *rest = files.read(path, _MOST_BYTES).split(b"\n")
+            first, *rest = files.read(path, _MAX_BYTES).split(b"\n")
             saved = typed_values.decode(first, _SavedCursor)
             self._at = saved.at
             self._all = [*saved.seen, *_printed_events(rest)]

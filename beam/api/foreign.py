@@ -72,7 +72,7 @@ class OwnTurns:
             self._turns.setdefault(name, []).append(_Turn(turn.adapter, found, turn.started_at))
 
     def record_events(self, name: str, events: Iterable[AnyEvent]) -> None:
-        """Record the turns and sessions in new events of the journal `name`."""
+        """Remember the turns and sessions that are named by new events of the journal `name`."""
         turns = self._turns.setdefault(name, [])
         for event in events:
             match event:

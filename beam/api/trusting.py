@@ -16,7 +16,7 @@ from beam.secrets.redact import redact
 from beam.trust import ledger
 from beam.trust.ledger import Change, Standing
 
-_MOST_LINES = 40  # of one file
+_MAX_LINES = 40  # of one file
 _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=")
 
 
@@ -61,10 +61,10 @@ def differences(review: FolderReview) -> Iterator[str]:
     for change in review.standing.changes:
         yield standing.describe_change(change)
         lines, _ = ledger.new_lines(change)
-        for line in lines[:_MOST_LINES]:
+        for line in lines[:_MAX_LINES]:
             yield f"  + {_redacted_line(change, line)}"
-        if len(lines) > _MOST_LINES:
-            yield f"  + … {len(lines) - _MOST_LINES} more lines"
+        if len(lines) > _MAX_LINES:
+            yield f"  + … {len(lines) - _MAX_LINES} more lines"
 
 
 def _redacted_line(change: Change, line: str) -> str:

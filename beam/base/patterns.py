@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-MOST_SECONDS = 0.05  # of CPU, for one search in one hard text
+MAX_SECONDS = 0.05  # of CPU, for one search in one hard text
 LONGEST = 1000
 _LONGEST_WAIT_S = 5.0  # for one search, on a machine with much else to do
 _TRIES = 3
@@ -48,15 +48,15 @@ def find_problem(text: str, *, whole_screen: bool) -> str:
 
 
 def _takes_long(compiled: re.Pattern[str], text: str) -> bool:
-    """Return whether one search takes longer than MOST_SECONDS of CPU time. The CPU clock of the process may stand
+    """Return whether one search takes longer than MAX_SECONDS of CPU time. The CPU clock of the process may stand
     still in a virtual machine, so an alarm ends the search as well. An alarm without CPU time may only mean that this
     process was stopped, so the search is tried again then."""
     for _ in range(_TRIES):
         began = time.process_time()
         with contextlib.suppress(TimeoutError), time_limit(_LONGEST_WAIT_S):
             compiled.search(text)
-            return time.process_time() - began > MOST_SECONDS
-        if time.process_time() - began > MOST_SECONDS:
+            return time.process_time() - began > MAX_SECONDS
+        if time.process_time() - began > MAX_SECONDS:
             break
     return True
 

@@ -6,7 +6,7 @@ Does not depend on the purpose of the YAML.
 
 from __future__ import annotations
 
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 DEEPEST = 32
 _UNCHECKED_SIZE = 1 << 16, 1000  # characters and brackets; up to both limits, any text is parsed in half a second
 
@@ -24,6 +24,6 @@ def check(text: str) -> None:
     depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST or number > 2 * MOST_NODES:
+        if depth > DEEPEST or number > 2 * MAX_NODES:
             line = f"line {event.start_mark.line + 1}: " if event.start_mark else ""
             raise ValueError(f"{line}nested too deeply, or too large")

@@ -27,7 +27,7 @@ _POLL_S = 2.0
 _POLL_SHARE = 40  # the pause after a snapshot is this many times as long as the snapshot took, to save CPU time
 _TEAM_S = 3.0
 _COUNT_S = 20.0  # the shortest time between two readings of the members' usage, which read all transcripts
-_MOST_EVENTS = 50_000  # events that wait for the board
+_MAX_EVENTS = 50_000  # events that wait for the board
 
 
 class ReceivedEvent(NamedTuple):
@@ -53,7 +53,7 @@ class Feed:
         self._beam_for_project = beam_for_project
         self._claude_homes = tuple(claude_homes)
         self._since = since
-        self._events: deque[ReceivedEvent] = deque(maxlen=_MOST_EVENTS)
+        self._events: deque[ReceivedEvent] = deque(maxlen=_MAX_EVENTS)
         self._wake = threading.Event()
         self._is_over = False
         self._is_refresh_wanted = False

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from beam import MailLine, TaskLine, TeamLine, TeamShown
 
 _TASK_SIGNS = {"in_progress": ("▶", "good"), "pending": ("○", ""), "completed": ("✓", "dim")}
-_MOST_MAIL = 200
+_MAX_MAIL = 200
 
 
 class TeamSnapshot(Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ def entries(snapshot: TeamSnapshot, width: int) -> Iterator[Entry]:
         yield Entry(())
         yield Entry((Piece(cell("MAIL, by conversation", width), "head"),))
     thread = ""
-    for letter in snapshot.mail[-_MOST_MAIL:]:
+    for letter in snapshot.mail[-_MAX_MAIL:]:
         if letter.thread != thread:
             thread = letter.thread
             yield Entry((Piece(cell(safe_line(thread), width), "name"),))

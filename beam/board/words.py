@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from beam.cli.render.text import collapse_to_line, display_width, escape_controls, truncate
 
-_MOST_CHARACTERS = 4_000  # how many characters of a text are shown on a line at most
+_MAX_CHARACTERS = 4_000  # how many characters of a text are shown on a line at most
 _INVISIBLE = frozenset({"Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MARKS = frozenset({"Mn", "Me"})
-_MOST_MARKS = 2  # combining marks on one letter
+_MAX_MARKS = 2  # combining marks on one letter
 
 
 class Piece(NamedTuple):
@@ -26,7 +26,7 @@ StyledLine = tuple[Piece, ...]
 def safe_line(text: str) -> str:
     """Return the first 4,000 characters of the text on one line. Control and invisible characters are replaced by
     visible signs."""
-    text = text[:_MOST_CHARACTERS]
+    text = text[:_MAX_CHARACTERS]
     return collapse_to_line(text if text.isascii() else _show_invisible(text))
 
 
@@ -47,7 +47,7 @@ def _show_invisible(text: str) -> str:
         marks = marks + 1 if kind in _MARKS else 0
         if kind in _INVISIBLE and not "\x80" <= char <= "\x9f":
             found.append(f"<U+{ord(char):04X}>")
-        elif marks <= _MOST_MARKS:
+        elif marks <= _MAX_MARKS:
             found.append(char)
     return "".join(found)
 

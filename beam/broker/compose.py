@@ -25,7 +25,7 @@ from beam.model.message import (
 )
 
 HUMAN = "human"
-MOST_REPLIES = 1000  # more turns than a thread may have, unless its policy says otherwise
+MAX_REPLIES = 1000  # more turns than a thread may have, unless its policy says otherwise
 _LARGEST_NUMBER = 2**53  # that a sender may give: a float holds it exactly, and as seconds it is finite in ns
 
 
@@ -135,8 +135,8 @@ def check_replies(replies: int, mode: ReplyMode) -> None:
         raise UsageError(
             "--replies has no effect: a reply to you is routed to no agent", "add --from AGENT, or leave it out"
         )
-    if not 0 <= replies <= MOST_REPLIES:
-        raise UsageError(f"--replies {replies} is not a number from 0 to {MOST_REPLIES}")
+    if not 0 <= replies <= MAX_REPLIES:
+        raise UsageError(f"--replies {replies} is not a number from 0 to {MAX_REPLIES}")
 
 
 def deadline_at(seconds: float, now_ns: int) -> str:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from beam.broker.lease import AgentLease
     from beam.turns.stop import Stop
 
-_MOST_BUGS = 4  # one more than a message may have before it is given up
+_MAX_BUGS = 4  # one more than a message may have before it is given up
 _MORE_TRIES, _MOMENT_S = 3, 0.02
 
 
 async def drain_with_lanes(context: RootContext, paths: AgentPaths) -> None:
-    """Run the waiting messages of the agent or lane, and then those of every lane of the agent whose own worker died.
+    """Run the waiting messages of the agent or lane. Then do the same for each lane of the agent that lost its worker.
 
     If a lane can't be drained, that is reported on stderr, and the other lanes are drained.
     """
@@ -71,7 +71,7 @@ async def drain(context: RootContext, paths: AgentPaths) -> bool:
             raise
         except Exception:
             bugs += 1
-            if bugs == _MOST_BUGS:
+            if bugs == _MAX_BUGS:
                 raise
             import traceback
 

@@ -20,9 +20,9 @@ from beam.store.segment import GONE_KIND, read_event, read_state
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.5
 _LONGEST_PAUSE_S = 8.0
-_MOST_LOOKS = 25  # half a second in all
+_MAX_LOOKS = 25  # half a second in all
 _SENDER_START_S = 5.0  # how long only the sender starts a worker, so that the worker has the sender's environment
-_MOST_STARTS = 7  # half a minute in all, with the growing pauses
+_MAX_STARTS = 7  # half a minute in all, with the growing pauses
 
 
 def outcome_in(paths: AgentPaths, state: State, message_id: str) -> Outcome | None:
@@ -148,7 +148,7 @@ def _follow(
 
             if ensure_running(context, paths, message_id):
                 pause, starts = min(2 * pause, _LONGEST_PAUSE_S), starts + 1
-            if starts > _MOST_STARTS:
+            if starts > _MAX_STARTS:
                 raise UnfinishedError(
                     f"{starts} workers of {paths.agent} ended without running a message",
                     f"see {paths.log}",
@@ -175,7 +175,7 @@ def _wait_until_moved(paths: AgentPaths, message_id: str) -> Steps[None]:
     """
     queue = Queue(paths.queue, paths.put_lock)
     with contextlib.suppress(DiskError):  # the outcome is known all the same
-        for _ in range(_MOST_LOOKS):
+        for _ in range(_MAX_LOOKS):
             if queue.find_in("cur", message_id) is None:
                 return
             yield _POLL_S

@@ -27,7 +27,7 @@ from beam.turns.stop import Stop
 _TRY_AGAIN_S = 1.0
 _TRUST_S = 5.0  # until a folder that is not trusted is checked again: somebody may have undone the change
 _TRY_SOON_S = 0.02  # a sender tries the lock, too, and holds it for a moment
-_MOST_SOON_TRIES = 5
+_MAX_SOON_TRIES = 5
 _YIELD_S = 1.0  # how long an agent is left to the command that asked for it
 _ERROR_PAUSE_S = 5.0
 Say = Callable[[str], None]
@@ -206,7 +206,7 @@ class Broker:
         served.lease = AgentLease.acquire(self.context, served.paths)
         if served.lease is None:
             served.missed += 1
-            again = _TRY_SOON_S if served.missed <= _MOST_SOON_TRIES else min(_TRY_AGAIN_S, self.poll)
+            again = _TRY_SOON_S if served.missed <= _MAX_SOON_TRIES else min(_TRY_AGAIN_S, self.poll)
             served.not_before = self.context.clock.monotonic() + again
             return None
         served.missed = 0

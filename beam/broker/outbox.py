@@ -22,8 +22,8 @@ from beam.store.outbox import Answer, OpenTurn, OutboxFolder, abandoned_outboxes
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog
 
-_MOST_PER_POLL = 20  # requests that one poll takes; there are ten polls a second
-_MOST_NOTICES = 20
+_MAX_PER_POLL = 20  # requests that one poll takes; there are ten polls a second
+_MAX_NOTICES = 20
 _LAST_LOOKS, _LAST_LOOK_S = 50, 0.01
 _OVERHEAD_BYTES = 64 * 1024  # of a request, beside its text
 _ERROR_CHARS = 300  # characters of an exception
@@ -66,7 +66,7 @@ class Outboxes:
         """Take new requests, and continue the requests in progress. Never blocks."""
         for key, folder in self._folders.items():
             stuck = {name for at, name in self._stuck if at == key}
-            for name in folder.names(besides=stuck)[:_MOST_PER_POLL]:
+            for name in folder.names(besides=stuck)[:_MAX_PER_POLL]:
                 self._take_request(key, folder, name, sender)
         self._asked = [asked for asked in self._asked if not self._continue_request(asked)]
 
@@ -160,7 +160,7 @@ class Outboxes:
 
     def _record_notice(self, text: str) -> None:
         self._notices += 1
-        if self._notices <= _MOST_NOTICES:
+        if self._notices <= _MAX_NOTICES:
             self.log.record(events.Notice(code="bad_request", text=text))
 
 

@@ -21,7 +21,7 @@ from beam.store.lock import Lock, is_free, try_lock
 
 _MOMENT_S = 0.5
 _POLL_S = 0.01
-_MOST_BYTES = 1 << 20  # the file has about 300
+_MAX_BYTES = 1 << 20  # the file has about 300
 
 
 class BrokerFile(Struct, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ def read_broker_file(home: RootPaths) -> BrokerFile | None:
     """Return the content of broker.json, even if its broker is no longer alive; None if there is no such file. Raises
     CorruptError."""
     try:
-        return typed_values.decode(files.read(broker_file_path(home), _MOST_BYTES), BrokerFile)
+        return typed_values.decode(files.read(broker_file_path(home), _MAX_BYTES), BrokerFile)
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:

@@ -30,8 +30,8 @@ from beam.trust.declarations import AdapterFacts, findings_of_agent
 from beam.trust.ledger import Change, Standing
 
 _MOMENT_S = 0.05  # from the check of a message to its turn, in one process
-_MOST_NAMED = 3  # items that a refusal names
-_TOO_MUCH = f"more than beam looks through ({scan.MOST_FILES} files, {scan.MOST_BYTES >> 20} MiB)"
+_MAX_NAMED = 3  # items that a refusal names
+_TOO_MUCH = f"more than beam looks through ({scan.MAX_FILES} files, {scan.MAX_BYTES >> 20} MiB)"
 
 
 class FolderStanding(Struct, frozen=True, kw_only=True):
@@ -229,14 +229,14 @@ def _findings_text(found: Iterable[Finding]) -> str:
         if not each.says and not (each.runs and sentences):
             by.setdefault(each.by, []).append(each.name)
     sentences += [f"{_names_text(who)} obeys {_names_text(names)} of this folder" for who, names in by.items()]
-    return "; ".join(sentences[:_MOST_NAMED]) + (
-        f"; and {len(sentences) - _MOST_NAMED} more" if len(sentences) > _MOST_NAMED else ""
+    return "; ".join(sentences[:_MAX_NAMED]) + (
+        f"; and {len(sentences) - _MAX_NAMED} more" if len(sentences) > _MAX_NAMED else ""
     )
 
 
 def _changes_text(changes: Sequence[Change]) -> str:
-    words = [describe_change(change) for change in changes[:_MOST_NAMED]]
-    return "; ".join(words) + (f"; and {len(changes) - _MOST_NAMED} more" if len(changes) > _MOST_NAMED else "")
+    words = [describe_change(change) for change in changes[:_MAX_NAMED]]
+    return "; ".join(words) + (f"; and {len(changes) - _MAX_NAMED} more" if len(changes) > _MAX_NAMED else "")
 
 
 def describe_change(change: Change) -> str:
@@ -255,7 +255,7 @@ def _line_count_text(number: int, what: str) -> str:
 
 
 def _names_text(names: Sequence[str]) -> str:
-    first = list(names[:_MOST_NAMED])
-    more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    first = list(names[:_MAX_NAMED])
+    more = [f"{len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else []
     *before, last = first + more
     return f"{', '.join(before)} and {last}" if before else last

@@ -20,7 +20,7 @@ from beam.store.queue import Queue
 from beam.store.segment import read_state
 
 OWN_WORKER_S = 2.0  # how long a new lane is left to the worker that was started for it
-_MOST_WORKERS = 4  # workers that are started for stranded lanes; each drains one lane after the other
+_MAX_WORKERS = 4  # workers that are started for stranded lanes; each drains one lane after the other
 _RETRY_S = 5.0
 
 
@@ -60,7 +60,7 @@ def start_lane_workers(context: RootContext, left: AgentPaths) -> None:
     now_ns = context.clock.now_ns()
     able = (lane for lane in stranded_lanes(agent) if lane != left and _can_run(lane))
     due = (lane for lane in able if lanes.claim_retry(lane, now_ns, after_s=_RETRY_S))
-    for lane in islice(due, _MOST_WORKERS):
+    for lane in islice(due, _MAX_WORKERS):
         launch.start_worker(context, lane)
 
 

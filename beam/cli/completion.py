@@ -21,7 +21,7 @@ from beam.cli.context import Context
 
 app = App("Print the script that completes beam's commands in your shell.")
 
-_MOST_IDS = 50
+_MAX_IDS = 50
 _SAFE_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*\Z")
 _BASH = """\
 _beam() {
@@ -202,7 +202,7 @@ class _Position:
         if metavar in _AGENT_METAVARS:
             yield from _try_lookup(lambda: [line.agent for line in call.beam.agents(all=True)])
         if metavar in _ID_METAVARS:
-            yield from _try_lookup(lambda: call.beam.message_ids(_MOST_IDS))
+            yield from _try_lookup(lambda: call.beam.message_ids(_MAX_IDS))
         if metavar in ("FILE", "[FILE]", "DIR", "[DIR]"):
             yield ":"
 

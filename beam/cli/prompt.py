@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from beam import Beam, RuleLists
 
 MODES = ("auto", "dialogue", "exec", "terminal")
-_MOST_BYTES = 64 * 1024 * 1024  # far above any limit on prompts; a stream may be endless
+_MAX_BYTES = 64 * 1024 * 1024  # far above any limit on prompts; a stream may be endless
 
 
 def read(words: list[str], paths: list[str], call: Context, schema: str | None = None) -> str:
@@ -108,10 +108,10 @@ def _read_stdin() -> bytes:
 def read_bounded(stream: BinaryIO, name: str) -> bytes:
     """Return the whole content of the stream. Raises LimitError if there are more than 64 MiB, because the stream may
     be endless."""
-    data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
+    data = stream.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
         raise LimitError(
-            f"{name} holds more than {_MOST_BYTES} bytes", "write the text to a file and name the file in the prompt"
+            f"{name} holds more than {_MAX_BYTES} bytes", "write the text to a file and name the file in the prompt"
         )
     return data
 

@@ -68,7 +68,8 @@ class Reporter:
         sys.stdout.flush()
 
     def on_refused(self, refusal: Refusal) -> None:
-        """Print for GitHub why the scenario could not run. People read the reason on stderr."""
+        """Print an annotation for GitHub that says why the scenario could not run. For people, the caller prints the
+        reason on stderr."""
         if self._style == "github":
             if not self._json:
                 write_line(github.refusal_line(refusal))

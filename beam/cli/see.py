@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = App()
 
 _STUCK_S = 60.0  # when `watch` begins, it lists team members that have waited for longer
-_MOST_TEAMS = 10  # `watch` lists the waiting members of at most this many teams, the newest ones
+_MAX_TEAMS = 10  # `watch` lists the waiting members of at most this many teams, the newest ones
 _BEGINNING = "1970-01-01T00:00:00Z"
 
 
@@ -148,7 +148,7 @@ def _print_stuck_teams(stream: Stream, live: Teams, wanted: Wanted) -> None:
     from beam import clock, team_views
 
     now_ns = time.time_ns()
-    for shown in team_views.standing(live, now_ns=now_ns, longer_than_s=_STUCK_S)[:_MOST_TEAMS]:
+    for shown in team_views.standing(live, now_ns=now_ns, longer_than_s=_STUCK_S)[:_MAX_TEAMS]:
         if not wanted.agents and (not wanted.teams or any(part in shown.team.team for part in wanted.teams)):
             stream.print_team_state(shown, clock.rfc3339(now_ns))
     stream.flush()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from beam.cli.render.stream import EventLine
 
 ALL = "all"
-_MOST_IDS = 10
+_MAX_IDS = 10
 
 
 def subagent_lines(agent: str, found: Iterable[EventLine], wanted: str) -> list[EventLine]:
@@ -31,7 +31,7 @@ def subagent_lines(agent: str, found: Iterable[EventLine], wanted: str) -> list[
         )
     fitting = [one for one in known if one == wanted] or [one for one in known if one.startswith(wanted)]
     if wanted != ALL and len(fitting) != 1:
-        ids = ", ".join(list(known)[-_MOST_IDS:])
+        ids = ", ".join(list(known)[-_MAX_IDS:])
         if fitting:
             raise UsageError(f"{wanted[:80]!r} names {len(fitting)} subagents of {agent}", ids, subject=wanted[:80])
         raise NotFoundError(f"{agent} has no subagent {wanted[:80]!r}", f"there are {ids}", subject=wanted[:80])

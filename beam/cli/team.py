@@ -77,7 +77,7 @@ def mail(
     claude_home: list[str] | None = _HOME,
     as_json: bool = _JSON,
 ) -> None:
-    """Show a team's mail: what waits, and what its transcripts still have."""
+    """Show a team's mail: the messages that wait, and the delivered ones that its transcripts still have."""
     from beam import TeamsHere
     from beam.cli.render import team as render
 

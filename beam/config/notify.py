@@ -11,7 +11,7 @@ from beam.config.source import Source, as_mapping, nearest_or_all_hint
 from beam.model.message import NAME, NAME_RULE
 from beam.model.notification import OCCASIONS, NotifyTarget, ValueReference
 
-_MOST_TARGETS = 20
+_MAX_TARGETS = 20
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLACE_KEYS = ("webhook", "secret", "token")
 _ENTRY_EXAMPLE = "like {command: [notify-send, beam], on: [ask, failed]}"
@@ -23,8 +23,8 @@ def parse_targets(given: object, source: Source) -> tuple[NotifyTarget, ...]:
         return ()
     if not isinstance(given, list):
         raise source.error(("notify",), "expected a list", f"each entry {_ENTRY_EXAMPLE}")
-    if len(given) > _MOST_TARGETS:
-        raise source.error(("notify",), f"more than {_MOST_TARGETS} entries", "one entry can have several occasions")
+    if len(given) > _MAX_TARGETS:
+        raise source.error(("notify",), f"more than {_MAX_TARGETS} entries", "one entry can have several occasions")
     return tuple(_parse_target(item, ("notify", str(number)), source) for number, item in enumerate(given))
 
 

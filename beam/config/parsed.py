@@ -23,7 +23,7 @@ from beam.base.version import __version__
 
 PARSED_JSON = "parsed.json"
 _FORMAT = f"1 {__version__}"  # of the cache; another version of beam may read YAML in another way
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 KeyLines = dict[tuple[str, ...], int]
 
@@ -68,7 +68,7 @@ class ParsedFiles:
             return
         kept = {key: each for key, each in self._now.items() if key in self._before or _may_be_cached(each)}
         data = msgspec.json.encode(_CacheFile(_FORMAT, kept))
-        if kept.keys() == self._before.keys() or len(data) > _MOST_BYTES:
+        if kept.keys() == self._before.keys() or len(data) > _MAX_BYTES:
             return
         from threading import get_ident
 
@@ -85,7 +85,7 @@ class ParsedFiles:
         if self._path is None:
             return {}
         try:
-            found = typed_values.decode(files.read(self._path, _MOST_BYTES), _CacheFile)
+            found = typed_values.decode(files.read(self._path, _MAX_BYTES), _CacheFile)
         except (OSError, BeamError, ValueError, RecursionError):
             return {}
         return found.files if found.v == _FORMAT else {}

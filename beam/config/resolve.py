@@ -238,8 +238,8 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         return {**fields, "adapter": adapter}
 
     def _path_of_origin(self, name: str, origin: str) -> str:
-        """Return the path of the file of this agent that has that origin. If the origin is not a file, return the
-        origin itself."""
+        """Return the path of the agent's configuration file that `origin` names. If it names no file, return it
+        unchanged."""
         if origin == AGENT_JSON:
             return str(_agent_json_path(self.home, name))
         return next((str(file.path) for who, file in self.files if who == origin), origin)

@@ -119,7 +119,7 @@ class _Walk:
         """Count one more node, and raise ConfigError beyond a limit: a few lines of aliases can expand to any number of
         nodes."""
         self.nodes += 1
-        if self.nodes > yaml_bounds.MOST_NODES or len(at) > yaml_bounds.DEEPEST:
+        if self.nodes > yaml_bounds.MAX_NODES or len(at) > yaml_bounds.DEEPEST:
             raise self.error(node, at, "nested too deeply, or made too large by its aliases")
 
     def mapping(self, node: yaml.MappingNode, at: tuple[str, ...]) -> dict[str, object]:

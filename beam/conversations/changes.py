@@ -23,8 +23,8 @@ from beam.secrets.redact import redact
 from beam.worktree.repository import Repository
 from beam.worktree.snapshots import Bounds, Snapshots
 
-MOST_DIFF = 1 << 20
-_MOST_IGNORED = 1 << 20
+MAX_DIFF = 1 << 20
+_MAX_IGNORED = 1 << 20
 _DIRECTORY_PREFIX = ".run-"
 _BOUNDS = Bounds(within_s=120.0)
 
@@ -83,7 +83,7 @@ class FolderChanges:
     def diff(self, before: str, after: str) -> str:
         """Return the changes between two snapshots as a patch for display, without secrets and cut at 1 MiB."""
         text = self.repository.run(self._own_snapshots().patch(before, after)).decode("utf-8", "replace").rstrip("\n")
-        return redact(text[:MOST_DIFF])[0]
+        return redact(text[:MAX_DIFF])[0]
 
     def patch(self, before: str, after: str) -> bytes:
         """Return the changes between two snapshots as a complete patch for `apply`."""
@@ -136,5 +136,5 @@ class FolderChanges:
         found = b""
         for path in (own, repository / "info/exclude"):
             with contextlib.suppress(OSError, BeamError, ValueError):
-                found += files.read(path, _MOST_IGNORED, follow=True) + b"\n"
+                found += files.read(path, _MAX_IGNORED, follow=True) + b"\n"
         return found

@@ -18,7 +18,7 @@ from beam.process import tree
 from beam.process.environment import environment
 from beam.secrets.redact import redact
 
-MOST_OUTPUT = 256 << 10
+MAX_OUTPUT = 256 << 10
 _KEPT_BEFORE = 16 << 10  # bytes kept before that output: a secret that begins there can be recognized
 NOT_FOUND, TIMED_OUT = 127, 124
 _GRACE_S = 2.0
@@ -81,7 +81,7 @@ async def run_command(
         code, why = 128 - code, why or f"ended by signal {-code}"
     if code and not why:
         why = f"ended with exit code {code}"
-    output = redact(bytes(kept).decode("utf-8", "replace"))[0][-MOST_OUTPUT:]
+    output = redact(bytes(kept).decode("utf-8", "replace"))[0][-MAX_OUTPUT:]
     return CommandEnd(exit_code=code, output=output, why=why, is_stopped=is_stopped)
 
 
@@ -89,7 +89,7 @@ async def _collect_output(child: asyncio.subprocess.Process, kept: bytearray) ->
     assert child.stdout is not None
     while piece := await child.stdout.read(1 << 16):
         kept += piece
-        del kept[: -MOST_OUTPUT - _KEPT_BEFORE]
+        del kept[: -MAX_OUTPUT - _KEPT_BEFORE]
 
 
 async def _wait_for_end(child: asyncio.subprocess.Process, *, is_wanted: Callable[[], bool] = lambda: True) -> None:

@@ -21,7 +21,7 @@ SCHEMA = (
     '{"type":"object","properties":{"scores":{"type":"array","items":{"type":"number","minimum":0,"maximum":10}},'
     '"reason":{"type":"string"}},"required":["scores","reason"],"additionalProperties":false}'
 )
-_MOST_JUDGED = 200_000  # characters of the question and all answers together
+_MAX_JUDGED = 200_000  # characters of the question and all answers together
 
 
 class Answer(Struct, frozen=True):
@@ -57,7 +57,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 def comparison_prompt(rubric: str, question: str, answers: Sequence[Answer]) -> str:
     """Return the judge's prompt. No answer, and no question, can break out of its part of the prompt."""
-    share = _MOST_JUDGED // (len(answers) + 1)
+    share = _MAX_JUDGED // (len(answers) + 1)
     parts = [question[:share], *(answer.text[:share] for answer in answers)]
     mark = sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
     fenced = [_fenced("the question", question[:share], mark)]

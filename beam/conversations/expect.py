@@ -22,8 +22,8 @@ from beam.conversations.scenario import Check
 from beam.model.outcome import Status
 
 _SHOWN_CHARACTERS = 100
-_MOST_CHECK_S = 5.0  # for the patterns of one check
-_MOST_SEARCHED = 200_000  # characters: a pattern may need a time that grows with their square
+_MAX_CHECK_S = 5.0  # for the patterns of one check
+_MAX_SEARCHED = 200_000  # characters: a pattern may need a time that grows with their square
 FILE_CHECKS = frozenset({"file_exists", "file_absent", "file_contains", "diff", "command"})  # useless in a replay
 
 
@@ -70,10 +70,10 @@ def check(asked: Check, subject: Subject, line: int | None) -> CheckResult:
         why = "the turns are replayed: no tool was run again, and the agent reported no change"
         return CheckResult(name=name, kind=asked.kind, line=line, verdict=Verdict.SKIPPED, detail=why)
     try:
-        with time_limit(_MOST_CHECK_S):
+        with time_limit(_MAX_CHECK_S):
             is_so, detail = _CHECKS[asked.kind](asked.value, subject)
     except TimeoutError:
-        is_so, detail = False, f"a pattern in it took longer than {_MOST_CHECK_S:g} s on this text; write a simpler one"
+        is_so, detail = False, f"a pattern in it took longer than {_MAX_CHECK_S:g} s on this text; write a simpler one"
     verdict = Verdict.PASSED if is_so else Verdict.FAILED
     return CheckResult(name=name, kind=asked.kind, line=line, verdict=verdict, detail=detail)
 
@@ -114,7 +114,7 @@ def _equals(value: Any, subject: Subject) -> CheckFinding:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    return re.search(pattern, text[:_MOST_SEARCHED]) is not None
+    return re.search(pattern, text[:_MAX_SEARCHED]) is not None
 
 
 def _regex(value: Any, subject: Subject) -> CheckFinding:

@@ -16,7 +16,7 @@ from beam.model.events import Event
 from beam.model.outcome import Outcome, Usage
 from beam.model.prices import estimated_usd
 
-_MOST_CALLS = 20_000
+_MAX_CALLS = 20_000
 _LONGEST_OUTPUT = 4000  # characters of a tool's output that are kept
 
 
@@ -71,7 +71,7 @@ class TurnFacts:
             case events.TurnStarted():
                 self.adapter, self.turn = event.adapter, event.turn
                 self.tools, self.files = [], []  # those of an earlier attempt don't count
-            case events.ToolCalled() if len(self.tools) < _MOST_CALLS:
+            case events.ToolCalled() if len(self.tools) < _MAX_CALLS:
                 given = _decode_json(event.input)
                 word = _name_in_rules(self.adapter, event.name, given)
                 self.tools.append(ToolUse(name=event.name, call_id=event.call_id, input=given, word=word))
@@ -80,7 +80,7 @@ class TurnFacts:
                     if tool.call_id == event.call_id:
                         tool.output, tool.is_error = event.output[:_LONGEST_OUTPUT], event.is_error
                         break
-            case events.FileChanged() if len(self.files) < _MOST_CALLS:
+            case events.FileChanged() if len(self.files) < _MAX_CALLS:
                 self.files.append(FileChange(event.path, event.kind))
             case events.UsageSeen():
                 self.so_far, self.cost_so_far = event.usage, event.cost_usd

@@ -11,9 +11,9 @@ from beam.conversations.plain import cut, plain
 from beam.conversations.refusal import Refusal
 from beam.conversations.result import RunResult, StepResult, Verdict
 
-_MOST_OUTPUT = 20_000
-_MOST_ANNOTATION = 4000
-_MOST_SUMMARY = 900_000  # GitHub takes a mebibyte
+_MAX_OUTPUT = 20_000
+_MAX_ANNOTATION = 4000
+_MAX_SUMMARY = 900_000  # GitHub takes a mebibyte
 _SIGNS = {Verdict.PASSED: "✅", Verdict.FAILED: "❌", Verdict.SKIPPED: "⚪"}
 
 
@@ -55,7 +55,7 @@ def said(step: StepResult) -> str:
         lines += [f"{turn.agent}: {turn.outcome.status}{tools}", turn.outcome.reply or turn.outcome.reason or ""]
     lines += [step.output] if step.output else []
     lines += [f"{check.verdict} {check.name}{f': {check.detail}' if check.detail else ''}" for check in step.checks]
-    return cut("\n".join(lines), _MOST_OUTPUT)
+    return cut("\n".join(lines), _MAX_OUTPUT)
 
 
 def quoted(text: str) -> list[str]:
@@ -88,7 +88,7 @@ def refusal_line(refusal: Refusal) -> str:
 
 
 def _annotation(kind: str, title: str, text: str, file: str, line: int | None, column: int | None = None) -> str:
-    short = plain(text)[:_MOST_ANNOTATION]
+    short = plain(text)[:_MAX_ANNOTATION]
     return command(kind, short, title=plain(title)[:200], file=plain(file), line=line, col=column)
 
 
@@ -127,7 +127,7 @@ def summary(result: RunResult) -> str:
     if failed:
         lines += ["", "| step | check | what was |", "|---|---|---|"]
         lines += [f"| {_cell(step.id)} | {_cell(check.name)} | {_cell(check.detail)} |" for step, check in failed]
-    return cut("\n".join(lines) + "\n", _MOST_SUMMARY)
+    return cut("\n".join(lines) + "\n", _MAX_SUMMARY)
 
 
 def refusal_summary(refusal: Refusal) -> str:

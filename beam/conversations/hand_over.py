@@ -18,13 +18,13 @@ from beam.model.events import Event
 
 ContextMode = Literal["recent", "full", "summary"]
 
-_MOST_BYTES = {"recent": 16 << 10, "full": 80 << 10, "summary": 12 << 10}  # the argument of a CLI may hold 120 KiB
+_MAX_BYTES = {"recent": 16 << 10, "full": 80 << 10, "summary": 12 << 10}  # the argument of a CLI may hold 120 KiB
 _PROMPT_LENGTHS = {"recent": 3_000, "full": 10_000, "summary": 200}  # characters
 _ANSWER_LENGTHS = {"recent": 5_000, "full": 20_000, "summary": 300}
 _LAST_ANSWER_LENGTH = 4_000  # of the last answer in a summary
 _CALL_LENGTH = 160
-_MOST_EXCHANGES = 500  # exchanges that are remembered
-_MOST_LISTED = 40  # files and calls
+_MAX_EXCHANGES = 500  # exchanges that are remembered
+_MAX_LISTED = 40  # files and calls
 
 
 class Exchange(Struct, kw_only=True):
@@ -65,7 +65,7 @@ def quote(agent: str, found: Iterable[Event], mode: ContextMode, *, has_times: b
             one.at = ""
     shown = [_lines(agent, one, mode, is_last=number == 0) for number, one in enumerate(reversed(exchanges))]
     ends = _summary(exchanges, plan) if mode == "summary" else []
-    room = _MOST_BYTES[mode] - _size(ends)
+    room = _MAX_BYTES[mode] - _size(ends)
     kept: list[list[str]] = []
     for lines in shown:
         room -= _size(lines)
@@ -126,7 +126,7 @@ def _read(found: Iterable[Event]) -> tuple[list[Exchange], Sequence[events.PlanS
             case _:
                 if now is not None:
                     _add_event(now, event)
-        del exchanges[:-_MOST_EXCHANGES]
+        del exchanges[:-_MAX_EXCHANGES]
     return [one for one in exchanges if one.session_id == current], plan
 
 
@@ -154,9 +154,9 @@ def _lines(agent: str, one: Exchange, mode: ContextMode, *, is_last: bool) -> li
     lines += _text(one.prompt, _PROMPT_LENGTHS[mode], is_short=is_short)
     if mode != "summary":
         calls = one.calls if mode == "full" else []
-        lines += [f"{agent} called {_line(call, _CALL_LENGTH)}" for call in calls[:_MOST_LISTED]]
-        if len(calls) > _MOST_LISTED:
-            lines.append(f"{agent} called {len(calls) - _MOST_LISTED} more")
+        lines += [f"{agent} called {_line(call, _CALL_LENGTH)}" for call in calls[:_MAX_LISTED]]
+        if len(calls) > _MAX_LISTED:
+            lines.append(f"{agent} called {len(calls) - _MAX_LISTED} more")
         lines += _files(agent, list(one.changed))
     if one.answer.strip():
         lines.append(f"{agent} answered:")
@@ -174,15 +174,15 @@ def _summary(exchanges: Sequence[Exchange], plan: Sequence[events.PlanStep]) -> 
     lines = _files("the agent", changed)
     if plan:
         lines.append("its plan:")
-        lines += [f"    {_line(step.status, 20)}: {_line(step.text, 200)}" for step in plan[:_MOST_LISTED]]
+        lines += [f"    {_line(step.status, 20)}: {_line(step.text, 200)}" for step in plan[:_MAX_LISTED]]
     return lines
 
 
 def _files(who: str, changed: Sequence[str]) -> list[str]:
     if not changed:
         return []
-    more = f" and {len(changed) - _MOST_LISTED} more" if len(changed) > _MOST_LISTED else ""
-    return [f"{who} changed {', '.join(_line(path, 200) for path in changed[:_MOST_LISTED])}{more}"]
+    more = f" and {len(changed) - _MAX_LISTED} more" if len(changed) > _MAX_LISTED else ""
+    return [f"{who} changed {', '.join(_line(path, 200) for path in changed[:_MAX_LISTED])}{more}"]
 
 
 def _text(text: str, most: int, *, is_short: bool) -> list[str]:

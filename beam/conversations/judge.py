@@ -15,7 +15,7 @@ SCHEMA = (
     '{"type":"object","properties":{"score":{"type":"number","minimum":0,"maximum":10},"reason":{"type":"string"}},'
     '"required":["score","reason"],"additionalProperties":false}'
 )
-_MOST_JUDGED = 200_000  # characters of what is judged
+_MAX_JUDGED = 200_000  # characters of what is judged
 
 
 class Score(Struct, frozen=True):
@@ -28,7 +28,7 @@ class Score(Struct, frozen=True):
 
 def judge_prompt(rubric: str, subject: str) -> str:
     """Return the judge's prompt. The judged text can't break out of its part of the prompt."""
-    subject = subject[:_MOST_JUDGED]
+    subject = subject[:_MAX_JUDGED]
     fence = f"-----{sha256(subject.encode('utf-8', 'replace')).hexdigest()[:16]}-----"
     return (
         f"Score the work of another agent from 0 (worst) to 10 (best) by this rubric:\n\n{rubric.strip()}\n\n"

@@ -13,8 +13,8 @@ from beam.conversations.plain import cut, plain
 from beam.conversations.refusal import Refusal
 from beam.conversations.result import CheckResult, ReplayCounts, RunResult, StepResult, Verdict
 
-_MOST_OUTPUT = 64 << 10  # characters of a step's output
-_MOST_MESSAGE = 1000
+_MAX_OUTPUT = 64 << 10  # characters of a step's output
+_MAX_MESSAGE = 1000
 
 
 def junit(result: RunResult) -> bytes:
@@ -98,7 +98,7 @@ def _add_step(suite: ET.Element, result: RunResult, step: StepResult) -> None:
         kind = str(outcome.class_ or outcome.status) if outcome is not None else "error"
         error = ET.SubElement(case, "error", message=_line(step.why), type=kind)
         error.text = plain(f"{step.why}\nexit code {step.exit_code}, {result.file}, line {step.line}")
-    output = plain(cut(_output_text(step), _MOST_OUTPUT))
+    output = plain(cut(_output_text(step), _MAX_OUTPUT))
     if output:
         ET.SubElement(case, "system-out").text = output
     for number, check in enumerate(step.checks, 1):
@@ -116,7 +116,7 @@ def _add_check(suite: ET.Element, classname: str, name: str, check: CheckResult,
 
 
 def _line(text: str) -> str:
-    return plain(" ".join(text.split()))[:_MOST_MESSAGE]
+    return plain(" ".join(text.split()))[:_MAX_MESSAGE]
 
 
 def _output_text(step: StepResult) -> str:

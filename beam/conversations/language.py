@@ -31,7 +31,7 @@ AGENT = Text(r"[a-z0-9][a-z0-9_-]{0,39}", "an agent's name")
 ID = Text(r"[a-z][a-z0-9_-]{0,39}", "the name of a step")
 VARIABLE = r"[a-z][a-z0-9_]{0,39}"
 ALLOWED = ("denied", "empty", "truncated", "no_calls", "unfinished")  # outcomes that count as failures in CI
-MOST_STEPS = 2000
+MAX_STEPS = 2000
 
 _TEXTS = OneOrMore(Text())
 _COMMAND = EitherKind("a command", {"str": Text(), "list": OneOrMore(Text(), alone=False)})
@@ -101,7 +101,7 @@ _PROMPT = EitherKind("a prompt", {"str": Text(), "dict": _PART, "list": OneOrMor
 _ALLOW = OneOrMore(Choice(ALLOWED))
 _ANY_STEP: dict[str, Shape] = {"id": ID, "expect": _EXPECT, "allow": _ALLOW}
 _SHAPES: dict[str, Shape] = {}
-_STEPS = OneOrMore(ShapeReference("step", _SHAPES), alone=False, most=MOST_STEPS)
+_STEPS = OneOrMore(ShapeReference("step", _SHAPES), alone=False, most=MAX_STEPS)
 _SHAPES["step"] = OneOfTables(
     "step",
     {

@@ -187,7 +187,7 @@ class _Run:
             changes = FolderChanges(context.home.project, context.environ, store=context.home.root)
         folder = changes.folder
         context = _with_scenario_settings(context, self.scenario, folder if tree is not None else None)
-        self.agents = HeldAgents(context, self.scenario.name, multi_turn=self.scenario.multi_turn())
+        self.agents = HeldAgents(context, self.scenario.name, multi_turn=self.scenario.multi_turn_agents())
         folders = (self.options.record, self.options.replay, self.options.model_calls.folder)
         own = [path for path in folders if path is not None]
         changes.leave_out(own)

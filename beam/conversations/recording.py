@@ -29,7 +29,7 @@ from beam.turns.replay import RecordedTurn, without_raw_line
 
 ReplayMode = Literal["strict", "lenient", "fill"]
 _LARGEST_FILE = 256 << 20
-_MOST_TURNS = 100_000
+_MAX_TURNS = 100_000
 _SHOWN_CHARACTERS = 40
 
 
@@ -239,7 +239,7 @@ def _read(path: Path, agent: str) -> list[_Recorded]:
             turn = []
         elif isinstance(event, TurnFinished):
             prompt = prompts.get(event.message_id or "")
-            if prompt is not None and len(found) < _MOST_TURNS:
+            if prompt is not None and len(found) < _MAX_TURNS:
                 where = f"turn {len(found) + 1} of {agent} in {path.parent.name}"
                 found.append(
                     _Recorded(len(found) + 1, prompt, RecordedTurn(events=tuple(turn), finished=event, where=where))

@@ -179,7 +179,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
             step.context_from for step in self.all_steps() if isinstance(step, Send) and step.context_from is not None
         )
 
-    def multi_turn(self) -> frozenset[str]:
+    def multi_turn_agents(self) -> frozenset[str]:
         """Return the agents that may take more than one turn in a run."""
         turns: Counter[str] = Counter()
         for step in self.all_steps():

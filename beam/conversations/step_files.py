@@ -13,7 +13,7 @@ from beam.conversations.expect import Changes
 from beam.conversations.recording import Recorder, Replay
 from beam.conversations.scenario import Scenario
 
-_MOST_FILE = 1 << 20
+_MAX_FILE = 1 << 20
 
 
 class StepFiles:
@@ -103,7 +103,7 @@ class StepFiles:
                 return None
             if target.is_dir():
                 return ""
-            return files.read(target, _MOST_FILE, follow=True).decode("utf-8", "replace")
+            return files.read(target, _MAX_FILE, follow=True).decode("utf-8", "replace")
         except (OSError, ValueError, DiskError):
             return None
 
@@ -114,6 +114,6 @@ class StepFiles:
             what = f"{path} led to {self._real_paths[path]} when the run began, and leads elsewhere now"
             raise UsageError(what, "an agent may have put a link there", subject=path)
         try:
-            return files.read(Path(self._real_paths[path]), _MOST_FILE).decode("utf-8", "replace")
+            return files.read(Path(self._real_paths[path]), _MAX_FILE).decode("utf-8", "replace")
         except FileNotFoundError as error:
             raise UsageError(f"{path} is gone", "it was there when the run began", subject=path) from error

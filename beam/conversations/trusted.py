@@ -33,7 +33,7 @@ from beam.model.autoloaded import Finding
 from beam.trust import ledger, scan
 from beam.trust.declarations import AdapterFacts, findings_of_code_files, findings_of_scenario_agent
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def findings_of_scenario(scenario: Scenario, context: RootContext) -> list[Finding]:
@@ -54,9 +54,9 @@ def check_trusted(scenario: Scenario, context: RootContext) -> None:
     if ledger.is_remembered(_real_path(scenario), digest_of(scenario, found), context.environ):
         return
     said = [each.name if each.says else f"it runs {each.name}" for each in found]
-    more = f"; and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
+    more = f"; and {len(said) - _MAX_NAMED} more" if len(said) > _MAX_NAMED else ""
     raise UntrustedError(
-        f"nobody trusts {scenario.source.name} as it is: {'; '.join(said[:_MOST_NAMED])}{more}",
+        f"nobody trusts {scenario.source.name} as it is: {'; '.join(said[:_MAX_NAMED])}{more}",
         f"look at it, then: beam trust {shlex.quote(scenario.source.name)}",
         subject=scenario.source.name,
     )

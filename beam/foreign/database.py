@@ -12,7 +12,7 @@ import stat
 from urllib.parse import quote
 
 _STEPS_PER_CHECK = 1000  # of SQLite's virtual machine between two checks of the limit
-_MOST_CHECKS = 20_000
+_MAX_CHECKS = 20_000
 _LOCK_TIMEOUT_MS = 200
 
 
@@ -32,7 +32,7 @@ def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tup
     def is_over_limit() -> bool:
         nonlocal looks
         looks += 1
-        return looks > _MOST_CHECKS
+        return looks > _MAX_CHECKS
 
     try:
         with contextlib.closing(

@@ -22,8 +22,8 @@ from beam.model import events
 from beam.model.events import Event
 from beam.secrets.redact import redact_event
 
-MOST_EVENTS = 2_000
-MOST_CHARACTERS = 4_000_000  # of all events together
+MAX_EVENTS = 2_000
+MAX_CHARACTERS = 4_000_000  # of all events together
 LONGEST = 20_000  # characters of one text, tool call or result
 _ID_LENGTH_IN_PATHS = 8  # characters: the path of a session's file has at least so many of its id
 _KINDS = (
@@ -60,7 +60,7 @@ class _LastEvents:
         event, size = _shortened(event)
         self._events.append((size, event))
         self._characters += size
-        while len(self._events) > MOST_EVENTS or self._characters > MOST_CHARACTERS:
+        while len(self._events) > MAX_EVENTS or self._characters > MAX_CHARACTERS:
             self._characters -= self._events.popleft()[0]
             self._left_out += 1
 

@@ -18,7 +18,7 @@ from beam.process import table
 
 _INTERPRETERS = ("node", "bun", "deno", "python")
 _TURN_MARKER = b"BEAM_TURN_"
-_MOST_WORDS = 8  # of a command line, in which the program's name stands
+_MAX_WORDS = 8  # of a command line, in which the program's name stands
 
 
 class Program(Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ def _adapter(words: list[bytes], names: dict[str, str]) -> str:
 def _arguments(words: list[bytes]) -> tuple[str, list[str]]:
     """Return the program's name and its first arguments. Arguments that the program wrote into its name, as Claude Code
     does, are split off."""
-    first, *rest = [word.decode("utf-8", "replace") for word in words[:_MOST_WORDS]] or [""]
+    first, *rest = [word.decode("utf-8", "replace") for word in words[:_MAX_WORDS]] or [""]
     name, *said = os.path.basename(first).split(" ")  # noqa: PTH119 - a text
     return name.removesuffix(".exe"), [*said, *rest]
 

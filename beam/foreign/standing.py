@@ -23,7 +23,7 @@ from beam.model.prices import estimated_usd
 from beam.secrets.redact import redact
 
 _TAIL_BYTES = 512 * 1024  # how much of a file's end is read
-_MOST_CANDIDATES = 40  # files of a CLI that are looked at for one process, the newest first
+_MAX_CANDIDATES = 40  # files of a CLI that are looked at for one process, the newest first
 _SLACK_NS = 2_000_000_000
 _REGISTER_BYTES = 64 * 1024
 _SHOWN_CHARACTERS = 200  # characters
@@ -167,7 +167,7 @@ def _candidates(program: Program, where: SessionPlace) -> Iterator[Tail]:
     found = [(status.st_mtime_ns, status.st_size, path) for path, status in where.paths()]
     if where.shape != "database":
         found = [one for one in found if one[0] >= since_ns]
-    for _, size, path in sorted(found, reverse=True)[:_MOST_CANDIDATES]:
+    for _, size, path in sorted(found, reverse=True)[:_MAX_CANDIDATES]:
         offset = 0 if where.shape != "lines" else max(0, size - _TAIL_BYTES)
         yield Tail(where, path, offset, since_ms=since_ms, is_cut=offset > 0)
 

@@ -21,7 +21,7 @@ from beam.secrets.redact import redact_event
 from beam.teams.changes import Changes
 
 _FULL_S = 30.0  # all files are checked this often, because a notification may be lost
-_RUNNING_S = 2.0  # how often folders of running processes are looked for
+_RUNNING_POLL_S = 2.0  # how often folders of running processes are looked for
 _MARGIN_MS = 2_000
 
 
@@ -151,7 +151,7 @@ class ForeignWatcher:
     def _look_for_folders(self, *, is_first: bool) -> None:
         """Add the working folders of running processes as places, for CLIs that keep their sessions there."""
         now = time.monotonic()
-        if self._running is None or (now - self._running_s < _RUNNING_S and not is_first):
+        if self._running is None or (now - self._running_s < _RUNNING_POLL_S and not is_first):
             return
         self._running_s = now
         from beam.agents import registry

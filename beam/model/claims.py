@@ -14,8 +14,8 @@ from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import FIGURES, ModelUsage, Usage
 
-MOST_USD = 1e6
-MOST_COUNT = 10**12  # tokens, calls, lines or seconds
+MAX_USD = 1e6
+MAX_COUNT = 10**12  # tokens, calls, lines or seconds
 
 U = TypeVar("U", bound=Usage)
 _COUNTS = (*FIGURES, "lines_added", "lines_removed", "api_s", "used", "size")
@@ -35,9 +35,9 @@ def _changes(value: object, refused: dict[str, None]) -> dict[str, object]:
     range to `refused`."""
     changes: dict[str, object] = {}
     for name in _COUNTS:
-        if _is_out_of_range(getattr(value, name, None), MOST_COUNT):
+        if _is_out_of_range(getattr(value, name, None), MAX_COUNT):
             changes[name] = refused[name] = None
-    if _is_out_of_range(getattr(value, "cost_usd", None), MOST_USD):
+    if _is_out_of_range(getattr(value, "cost_usd", None), MAX_USD):
         changes["cost_usd"] = refused["cost_usd"] = None
     for name in ("usage", "total"):
         part = getattr(value, name, None)

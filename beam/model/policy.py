@@ -124,5 +124,6 @@ def max_spent(one: Spent, other: Spent) -> Spent:
 
 
 def has_root_budget(policy: Policy) -> bool:
-    """Return whether the policy limits the usage of the root, so that `exceeded_budget` needs its `root`."""
+    """Return whether the policy limits the usage of the whole root. If so, `exceeded_budget` needs its argument
+    `root`."""
     return policy.root_turns is not None or policy.root_cost_usd is not None

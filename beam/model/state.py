@@ -143,7 +143,7 @@ class UsageSum(Struct, kw_only=True):
             self.cost_usd = round((self.cost_usd or 0.0) + cost_usd, COST_DIGITS)
 
 
-MOST_TOOLS = 200  # tools that are counted separately; an agent may invent any number of names
+MAX_TOOLS = 200  # tools that are counted separately; an agent may invent any number of names
 OTHER_TOOLS = "(other)"
 
 
@@ -172,7 +172,7 @@ class Totals(UsageSum, kw_only=True):
     def tool(self, name: str) -> ToolSum:
         """Return the sum of that tool. When there are too many tools already, return the sum that all further tools
         share."""
-        if name not in self.by_tool and len(self.by_tool) >= MOST_TOOLS:
+        if name not in self.by_tool and len(self.by_tool) >= MAX_TOOLS:
             name = OTHER_TOOLS
         return self.by_tool.setdefault(name, ToolSum())
 

@@ -32,7 +32,7 @@ from beam.store.lock import try_lock
 from beam.trust import ledger
 from beam.trust.declarations import findings_of_notify
 
-_MOST_AT_ONCE = 4
+_MAX_AT_ONCE = 4
 _POLL_S = 0.2
 _ATTEMPT_S = 60.0  # longer than any command or webhook may take; a try that takes longer is abandoned
 
@@ -128,7 +128,7 @@ class Delivery:
         waiting = spool.waiting_names(self._directory)
         due = [name for name in waiting if name not in self._running and self._due.get(name, 0) <= self._now()]
         targets = self._targets() if due else None
-        for name in due[: max(0, _MOST_AT_ONCE - len(self._running))]:
+        for name in due[: max(0, _MAX_AT_ONCE - len(self._running))]:
             assert targets is not None
             self._start(name, targets)
         return bool(waiting)

@@ -21,7 +21,7 @@ from beam.model.notification import Notification, NotifyTarget
 
 LOCK, LOG = "lock", "log"  # of the process that delivers
 NEW, DONE, DEAD = "new", "done", "dead"
-MOST_WAITING, _MOST_KEPT = 1000, 500
+MAX_WAITING, _MAX_KEPT = 1000, 500
 _LARGEST = 64 << 10
 _ENDING = ".json"
 
@@ -56,8 +56,8 @@ def put(directory: Path, target: NotifyTarget, notification: Notification) -> bo
         return False
     for folder in (directory, *(directory / box for box in (NEW, DONE, DEAD))):
         files.make_directory(folder)
-    if len(waiting_names(directory)) >= MOST_WAITING:
-        raise DiskError(f"{MOST_WAITING} notifications wait in {directory}", "look at: beam notify list")
+    if len(waiting_names(directory)) >= MAX_WAITING:
+        raise DiskError(f"{MAX_WAITING} notifications wait in {directory}", "look at: beam notify list")
     files.replace(directory / NEW / name, msgspec.json.encode(Item(target=target.key, notification=notification)))
     return True
 
@@ -101,9 +101,9 @@ def _move(directory: Path, name: str, box: str) -> None:
 def _prune(folder: Path) -> None:
     """Remove the oldest files of the folder if it contains more than 500."""
     names = files.names(folder)
-    if len(names) <= _MOST_KEPT:
+    if len(names) <= _MAX_KEPT:
         return
     with contextlib.suppress(OSError):
         oldest = sorted((folder / name for name in names), key=lambda path: path.lstat().st_mtime_ns)
-        for path in oldest[: len(names) - _MOST_KEPT]:
+        for path in oldest[: len(names) - _MAX_KEPT]:
             path.unlink(missing_ok=True)

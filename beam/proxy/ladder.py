@@ -26,7 +26,7 @@ from beam.proxy.wire.values import ModelRequest
 
 Step = Literal["exact", "minor", "major", "unmatched"]
 MINOR_CHARACTERS = 400
-_MOST_COMPARED = 12  # recorded calls: those nearest to the next one
+_MAX_COMPARED = 12  # recorded calls: those nearest to the next one
 _MESSAGE_LISTS = ("messages", "input", "contents")
 
 
@@ -86,7 +86,7 @@ class RequestMatcher:
                 return Match(step="exact", exchange=found.exchange, nearest=found.exchange.request.n)
             same = [known for known in self._known if self._is_alike(known, format, kind, method, path)]
             unused = [known for known in same if not known.is_used] or same
-            near = sorted(unused, key=lambda known: abs(known.position - self._next))[:_MOST_COMPARED]
+            near = sorted(unused, key=lambda known: abs(known.position - self._next))[:_MAX_COMPARED]
             asked, count = self._model_request(format, body, path), message_count(body)
             judged = [self._judge(known, canonical, asked, count) for known in near]
             order: dict[Step, int] = {"minor": 0, "major": 1, "unmatched": 2, "exact": 3}

@@ -17,7 +17,7 @@ from beam.base.errors import CorruptError
 
 _SHORTEST_BLOB = 256  # bytes: a part of this size or more becomes a blob
 _LOOK_BACK = 8  # earlier requests whose lists a new request may refer to
-_MOST_DEPTH = 64
+_MAX_DEPTH = 64
 _MARKS = frozenset({"$blob", "$after", "$is"})
 
 
@@ -122,7 +122,7 @@ class Unpacker:
         return kept[:keep] + [self._unpack_value(item, 0) for item in rest]
 
     def _unpack_value(self, value: Any, depth: int) -> Any:
-        if depth > _MOST_DEPTH:
+        if depth > _MAX_DEPTH:
             raise CorruptError("it is nested too deeply")
         if isinstance(value, list):
             return [self._unpack_value(item, depth + 1) for item in value]

@@ -18,7 +18,7 @@ from beam.pty_adapter.screen import Screen
 from beam.secrets.redact import find_secrets
 
 _MARK = "*"
-_MOST_ROUNDS = 3
+_MAX_ROUNDS = 3
 _EDGE_COLUMNS = 4  # columns: programs that break their lines themselves leave no more at the right
 _WORD_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.~")
 
@@ -42,7 +42,7 @@ def blank_secrets(texts: Sequence[str], columns: int, rows: int) -> list[str] | 
     """Return the texts of a recording with the characters of secrets replaced by marks; None if a secret would still be
     visible."""
     written = [*texts]
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         written = _Tracer(columns, rows).blank_secrets(written)
         player = SecretDetector(columns, rows)
         if not any(player.shows_secret(text) for text in written):

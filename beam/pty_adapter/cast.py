@@ -19,8 +19,8 @@ from beam.pty_adapter.blank import SecretDetector, blank_secrets
 from beam.secrets.redact import Stream, redact
 
 LONGEST_S = 7 * 86400.0  # the longest recording: a longer one would play for ever
-MOST_BYTES = 16 * 1024 * 1024
-MOST_HELD_BYTES = 2 * 1024 * 1024  # searching them for secrets takes seconds
+MAX_BYTES = 16 * 1024 * 1024
+MAX_HELD_BYTES = 2 * 1024 * 1024  # searching them for secrets takes seconds
 CUT_NOTICE = "cut: the recording is as long as it may be"
 HELD_NOTICE = "held back: a secret is on the screen; the recording is written when the turn is over"
 LEFT_OUT_NOTICE = "left out: a secret was on the screen, and could not be blanked"
@@ -54,7 +54,7 @@ class Recorder:
         title: str,
         timestamp: int,
         now: Callable[[], float],
-        most: int = MOST_BYTES,
+        most: int = MAX_BYTES,
     ) -> None:
         self._file = file
         self._now = now
@@ -109,7 +109,7 @@ class Recorder:
             self._held.append(moment)
 
     def _hold_back(self, seconds: float) -> None:
-        """Empty the file and keep its moments in memory until `end`, because they contain parts of a secret."""
+        """Move what was recorded from the file into memory until `end`, because it contains parts of a secret."""
         try:
             self._file.flush()
             self._file.seek(0)
@@ -135,10 +135,10 @@ def _line(moment: Moment) -> str:
 
 
 def _first_moments(moments: list[Moment]) -> list[Moment]:
-    """Return the first moments up to a size that can be searched for secrets in reasonable time (`MOST_HELD_BYTES`). If
+    """Return the first moments up to a size that can be searched for secrets in reasonable time (`MAX_HELD_BYTES`). If
     some are left out, a mark says so."""
     sizes = accumulate(len(_line(moment)) for moment in moments)
-    fitting = [moment for moment, size in zip(moments, sizes, strict=True) if size <= MOST_HELD_BYTES]
+    fitting = [moment for moment, size in zip(moments, sizes, strict=True) if size <= MAX_HELD_BYTES]
     return (
         fitting if len(fitting) == len(moments) else [*fitting, Moment(moments[len(fitting)].seconds, "m", CUT_NOTICE)]
     )

@@ -42,7 +42,7 @@ READY_S = 0.3  # a start-up screen may flicker
 SIGNAL_S = 0.2  # the last paint may follow the signal
 TITLE_S = 0.8
 SCREEN_S = 1.2
-ACCEPT_S = 10.0  # after Enter, until something shows that the text was taken
+TEXT_TAKEN_TIMEOUT_S = 10.0  # after Enter, until something shows that the text was taken
 REDRAW_S = 60.0  # the same, while the composer is not on the screen: the agent draws something else
 BARE_S = 5.0  # a prompt that comes back without an answer
 UNKNOWN_S = 3.0
@@ -412,7 +412,9 @@ class TurnEnd:
         assert self._sent_at is not None
         if self.profile.prompt and self.reading.prompt is None:
             self._composer_missing_at = now
-        return now - max(self._sent_at, self._composer_missing_at) > ACCEPT_S or now - self._sent_at > REDRAW_S
+        return (
+            now - max(self._sent_at, self._composer_missing_at) > TEXT_TAKEN_TIMEOUT_S or now - self._sent_at > REDRAW_S
+        )
 
     def _end_evidence(self, now: float) -> str:
         """Return the evidence that the turn is over; "" if there is none."""

@@ -15,7 +15,7 @@ from beam.base import files
 from beam.base.errors import BeamError
 from beam.base.surrogates import escape_surrogates
 
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 _BRANCHES = "ref: refs/heads/"
 _REF = "ref: "
 _COMMIT_CHARS = 12  # characters of a commit
@@ -72,7 +72,7 @@ def _describe(level: Path, directory: Path) -> GitPlace | None:
 
 def _first_line(path: Path) -> str:
     try:
-        data = files.read(path, _MOST_BYTES)
+        data = files.read(path, _MAX_BYTES)
     except (BeamError, OSError):
         return ""
     return data.decode("utf-8", "surrogateescape").partition("\n")[0].strip()

@@ -46,7 +46,7 @@ _ESCAPED_SIGN = r"\\(?:u00[19][bB]|x[19][bB]|033|e)\["
 _BLANK = " \t"
 _HALF_WRITTEN = 80  # characters that a match of `_ESCAPED_COLOUR` may have
 _HALF_CHARACTERS = 5000  # at the end of a text: only there is a half sequence looked for
-_MOST_PADDING = 3
+_MAX_PADDING = 3
 
 
 class Folded(Struct, frozen=True):
@@ -95,7 +95,7 @@ def fold(text: str, *, is_all: bool = True, is_framed: bool = False) -> Folded |
     folded = _fold(text[:end], frame, is_all=is_all)
     if not is_all and frame is not None:
         shown = folded.text.rstrip(_BLANK)
-        if len(folded.text) - len(shown) <= _MOST_PADDING:
+        if len(folded.text) - len(shown) <= _MAX_PADDING:
             folded = Folded(shown, folded.starts, folded.original_starts, end)
     return folded if len(folded.text) < len(text) else None  # a gap is longer than its mark
 

@@ -33,7 +33,7 @@ _Hit = tuple[
     int, re.Match[str] | None
 ]  # the index of a form's prefix, and the match there; None: undecided until more text comes
 
-_MOST_HELD = 8 * WIDEST  # characters, including invisible ones
+_MAX_HELD = 8 * WIDEST  # characters, including invisible ones
 _CONTEXT = 2  # characters before a prefix that decide whether it begins a word
 _ESCAPES = frozenset(("\\n", "\\r", "\\t", "\\b", "\\f"))
 _HALF_PREFIXES = frozenset(
@@ -277,7 +277,7 @@ class Stream:
 
     def _scan(self, text: str, *, is_all: bool) -> str:
         held = self._held + text
-        is_all = is_all or len(held) > _MOST_HELD
+        is_all = is_all or len(held) > _MAX_HELD
         context, new, framed = self._context, self._is_new_word, self._is_framed
         scan = _Scan(held, context=context, is_all=is_all, is_new_word=new, is_framed=framed)
         shown = "".join(scan.pieces())

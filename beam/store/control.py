@@ -57,7 +57,7 @@ class ControlRequest(Struct, frozen=True, kw_only=True):
     stop: bool = False
 
 
-_MOST_BYTES = 16 << 20  # the text of an edit may be as long as that of a message
+_MAX_BYTES = 16 << 20  # the text of an edit may be as long as that of a message
 _decoder = msgspec.json.Decoder(ControlRequest)
 
 
@@ -66,9 +66,9 @@ def publish(directory: Path, control: ControlRequest) -> None:
     too large."""
     name = f"{control.id}.json"
     data = msgspec.json.encode(control) + b"\n"
-    if len(data) > _MOST_BYTES:
+    if len(data) > _MAX_BYTES:
         raise LimitError(
-            f"the request to {control.verb} is {len(data)} bytes, the limit is {_MOST_BYTES}",
+            f"the request to {control.verb} is {len(data)} bytes, the limit is {_MAX_BYTES}",
             "write the text to a file and name the file in the request",
         )
     files.publish(directory / "tmp" / name, directory / "new" / name, data)
@@ -83,7 +83,7 @@ def waiting_names(directory: Path) -> list[str]:
 def read(directory: Path, name: str) -> ControlRequest | None:
     """Return the request; None if its file is gone. Raises CorruptError if the file is not a request."""
     try:
-        control = _decoder.decode(files.read(directory / "new" / name, _MOST_BYTES))
+        control = _decoder.decode(files.read(directory / "new" / name, _MAX_BYTES))
         parse_rfc3339(control.expires)
         return control
     except FileNotFoundError:

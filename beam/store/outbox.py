@@ -25,7 +25,7 @@ from beam.model.message import ID, Options
 from beam.model.outcome import Outcome
 
 TURN_JSON = "turn.json"  # exists while a turn is open; a process that outlives its turn checks for it
-_MOST_NAMES = 1_000  # of requests that are listed at once; further requests wait
+_MAX_NAMES = 1_000  # of requests that are listed at once; further requests wait
 _SETTLED_S = 1.0  # a file that is no JSON and younger than this may still be written
 _ANSWER_BYTES = 256 * 1024 * 1024  # an outcome with its reply
 
@@ -135,7 +135,7 @@ class OutboxFolder:
                 name = entry.name.removesuffix(".json")
                 if entry.name.endswith(".json") and entry.name != TURN_JSON and name not in besides:
                     found.append(name)
-                    if len(found) == _MOST_NAMES:
+                    if len(found) == _MAX_NAMES:
                         break
         return sorted(found)
 

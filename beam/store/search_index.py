@@ -25,7 +25,7 @@ from beam.store.segment import Segment, segments
 _VERSION = 2
 _SLOTS = 1024  # entries of one microsecond
 _LATEST_US = (1 << 63) // _SLOTS - (1 << 30)  # in the year 2255
-_MOST_CHARS = 64 << 10  # of one entry
+_MAX_CHARS = 64 << 10  # of one entry
 _WAIT_S = 30.0  # for another process that updates the index
 _WORDS = re.compile(r'"([^"]*)"|(\S+)')
 _SCHEMA = """
@@ -184,7 +184,7 @@ class SearchIndex:
         if said is None or not said[1].strip():
             return
         kind, text = said
-        values = (text[:_MOST_CHARS], f"j{number}", event.seq, event.turn, event.message_id, kind)
+        values = (text[:_MAX_CHARS], f"j{number}", event.seq, event.turn, event.message_id, kind)
         free = _id_at(_event_ns(event))
         while True:
             try:

@@ -284,12 +284,13 @@ def whole_lines(data: Iterable[bytes]) -> Iterator[bytes | None]:
 
 
 class LineDecoder:
-    """Turns the bytes of a segment after its snapshot into events. The bytes are fed in pieces.
+    """Decodes the part of a segment that follows its snapshot. The bytes are fed in pieces.
 
-    After a damaged line, events are held back until a notice that covers all damage; `pending` is the range of bytes
-    that waits for the notice, None if there is no damage. Only damage that a crash explains may wait: no complete line
-    follows it, or it contains zeros and no later line proves that they were synced. Any other damage raises
-    CorruptError.
+    After a damaged line, events are held back until a notice names all damaged bytes. `pending` is the range of damaged
+    bytes that no notice names yet, None if there is none.
+
+    Damage is held back like this only if a crash explains it. That is so if no complete line follows it, or if it
+    contains zeros and no later line proves that these bytes had reached the disk. Any other damage raises CorruptError.
     """
 
     def __init__(self, path: Path) -> None:

@@ -16,7 +16,7 @@ from beam.base import files
 from beam.base.digest import sha256
 from beam.model.message import ID, Spent
 
-_MOST_BYTES = 16 << 20  # a hundred thousand turns; the bounds of `policy:` stop a thread long before
+_MAX_BYTES = 16 << 20  # a hundred thousand turns; the bounds of `policy:` stop a thread long before
 _TURN = rb"turn [a-z0-9_@-]+ \d+\Z"
 _COST = rb"cost ([a-z0-9_@-]+ \d+) (\d+\.\d+)\Z"
 
@@ -38,7 +38,7 @@ class ThreadUsage:
     def spent(self) -> Spent:
         """Return the turns and the cost that the thread used so far. Raises DiskError."""
         try:
-            lines = files.read(self.path, _MOST_BYTES).splitlines()
+            lines = files.read(self.path, _MAX_BYTES).splitlines()
         except FileNotFoundError:
             return Spent(turns=1)
         return Spent(turns=1 + len(_turn_records(lines)), cost_usd=_total_cost(lines))
@@ -48,7 +48,7 @@ class ThreadUsage:
         record turns at the same time. Raises DiskError."""
         line = b"turn %s %d" % (message_id.encode(), attempt)
         self._append(line)
-        turns = _turn_records(files.read(self.path, _MOST_BYTES).splitlines())
+        turns = _turn_records(files.read(self.path, _MAX_BYTES).splitlines())
         return 2 + (turns.index(line) if line in turns else len(turns))
 
     def record_cost(self, message_id: str, attempt: int, cost_usd: float) -> None:

@@ -42,7 +42,7 @@ _MATCHERS = {  # the tools whose calls become events of the team, and those that
     "PostToolUse": "SendMessage|TaskCreate|TaskUpdate|Agent|Task|Bash|Edit|Write",
 }
 TIMEOUT_S = 5
-_MOST_BYTES = 4 << 20  # of somebody's settings
+_MAX_BYTES = 4 << 20  # of somebody's settings
 
 
 class InstallResult(Struct, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ def _saved_settings(path: Path, kept: Path, now: bytes | None) -> _SavedSettings
     """Return the settings that `install` saved before its change. Return None if it saved nothing, or if the present
     content of the file (`now`) is not what `install` wrote."""
     try:
-        known = typed_values.decode(files.read(_record_path(path, kept), 2 * _MOST_BYTES), _SavedSettings)
+        known = typed_values.decode(files.read(_record_path(path, kept), 2 * _MAX_BYTES), _SavedSettings)
     except (FileNotFoundError, ValueError, RecursionError):
         return None
     return known if known.after == _digest(now or b"") else None
@@ -196,7 +196,7 @@ def _is_mine(hook: object) -> bool:
 
 def _read_bytes(path: Path) -> bytes | None:
     try:
-        return files.read(path, _MOST_BYTES, follow=True)
+        return files.read(path, _MAX_BYTES, follow=True)
     except FileNotFoundError:
         return None
 

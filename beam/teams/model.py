@@ -150,12 +150,12 @@ def object_in(data: bytes) -> Object | None:
     return value if isinstance(value, dict) else None
 
 
-_MOST_VALUES = 1_000_000  # each takes 70 bytes and more
+_MAX_VALUES = 1_000_000  # each takes 70 bytes and more
 _UNCOUNTED_BYTES = 1 << 20
 
 
 def _parse_json(data: bytes) -> object:
-    if len(data) > _UNCOUNTED_BYTES and sum(data.count(mark) for mark in (b"[", b"{", b",")) > _MOST_VALUES:
+    if len(data) > _UNCOUNTED_BYTES and sum(data.count(mark) for mark in (b"[", b"{", b",")) > _MAX_VALUES:
         return None
     try:
         return document(data)
@@ -216,8 +216,8 @@ def inbox(data: bytes) -> tuple[Mail, ...] | None:
 
 
 def inbox_without(data: bytes, mail_id: str) -> list[Any] | None:
-    """Return what is in an inbox file but for the first message of that id. Return None if there is no such message,
-    or if the content is incomplete or is not a list."""
+    """Return the messages of an inbox file without the first one that has this id. Return None if no message has it, or
+    if the file's content is incomplete or is not a list."""
     value = _parse_json(data)
     if not isinstance(value, list):
         return None

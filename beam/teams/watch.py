@@ -118,7 +118,7 @@ class Teams:
 
     @property
     def trouble(self) -> str:
-        """Return the error because of which the system's change notifications are not used; "" if there was none."""
+        """Return the error that prevents the use of the system's change notifications; "" if there is none."""
         return self._changes.error
 
     def poll(self) -> list[Event]:

@@ -16,7 +16,7 @@ from beam.base import files, yaml_bounds
 from beam.base.errors import DiskError
 from beam.base.near import nearest
 
-_MOST_BYTES = 1 << 20  # the same limit as for a settings file
+_MAX_BYTES = 1 << 20  # the same limit as for a settings file
 SHIPPED_SCRIPTS = Path(__file__).parent / "scripts"
 
 
@@ -139,7 +139,7 @@ def load(path: Path) -> Script:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        text = files.read(path, _MOST_BYTES, follow=True).decode("utf-8-sig")
+        text = files.read(path, _MAX_BYTES, follow=True).decode("utf-8-sig")
         yaml_bounds.check(text)
         value = yaml.load(text, loader)
     except FileNotFoundError as error:

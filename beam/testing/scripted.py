@@ -26,7 +26,7 @@ from beam.testing import script as scripts
 from beam.testing.player import Player, write_frame
 
 VERSION = "1"
-_MOST_BYTES = 64 * 1024  # a session's file has one number
+_MAX_BYTES = 64 * 1024  # a session's file has one number
 DEFAULT_MODEL = "scripted"
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}\Z")
 _OPTIONS = ("--resume", "--session-id", "--model", "--agent", "--from")
@@ -44,7 +44,7 @@ def load_turns(session_id: str, environ: Mapping[str, str]) -> int | None:
     if not _SESSION.match(session_id):
         return None
     try:
-        return int(json.loads(files.read(session_file(session_id, environ), _MOST_BYTES))["turns"])
+        return int(json.loads(files.read(session_file(session_id, environ), _MAX_BYTES))["turns"])
     except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

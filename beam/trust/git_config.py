@@ -48,11 +48,11 @@ _BOOLEAN_WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "0", "1")
 _FALSE_WORDS = frozenset(("", "false", "no", "off", "0"))
 _LARGEST_CONFIG = 256 << 10
 _DEEPEST = 5  # levels of includes
-_MOST_FILES = 50  # a file with its includes; together they have at most `_LARGEST_CONFIG` bytes
-_MOST_HOOKS = 10  # directories of hooks, including the usual one; also the limit for work trees
-_MOST_REPOSITORIES = 200  # nested in one folder
+_MAX_FILES = 50  # a file with its includes; together they have at most `_LARGEST_CONFIG` bytes
+_MAX_HOOKS = 10  # directories of hooks, including the usual one; also the limit for work trees
+_MAX_REPOSITORIES = 200  # nested in one folder
 _LARGEST_INDEX = 64 << 20
-_MOST_SETTINGS = 100  # settings that are switched off
+_MAX_SETTINGS = 100  # settings that are switched off
 
 
 class GitFindings(Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ def findings_of_git(base: Path, cwd: Path, *, access: Access, home: Path) -> Git
             reading = _Repository(folder, place, base=base, home=home, is_full=access == "full")
             looked += 1
             if os.path.isdir(place.git_dir) and (place.git_dir != folder or len(reading.work_trees) > 1):  # noqa: PTH112
-                inner = reading.submodule_folders() if looked < _MOST_REPOSITORIES else reading.record_too_deep()
+                inner = reading.submodule_folders() if looked < _MAX_REPOSITORIES else reading.record_too_deep()
                 ahead += [(each, one) for each in inner for one in _repositories(each)]
             found += reading.found
             off |= reading.off
@@ -142,7 +142,7 @@ def _shared_indexes(git_dir: Path) -> list[Path]:
             names = [entry.name for entry in entries if entry.name.startswith("sharedindex.")]
     except OSError:
         return []
-    return [git_dir / name for name in sorted(names)[:_MOST_FILES]]
+    return [git_dir / name for name in sorted(names)[:_MAX_FILES]]
 
 
 def _with_common(git_dir: Path) -> _GitDirectories:
@@ -184,7 +184,7 @@ class _Repository:
         for file in place.unreadable:
             self._add_unreadable(file, "it is too large, or no text")
         for file in (common / "config", git_dir / "config.worktree"):
-            self._files, self._bytes = _MOST_FILES, _LARGEST_CONFIG
+            self._files, self._bytes = _MAX_FILES, _LARGEST_CONFIG
             try:
                 for key, value in self._read_settings(file, _DEEPEST):
                     if key == _HOOKS_PATH:
@@ -206,7 +206,7 @@ class _Repository:
         except ValueError as error:
             self._add_unreadable(common / "config", str(error))
         if is_partial:
-            self._add_fetchers(fetchers[:_MOST_SETTINGS], protocols)
+            self._add_fetchers(fetchers[:_MAX_SETTINGS], protocols)
         names = (*_HOOKS, _HOOK_OF_FETCH) if is_partial else _HOOKS
         for directory in dict.fromkeys(hooks):
             self._add_hooks(directory, names)
@@ -239,7 +239,7 @@ class _Repository:
 
     @staticmethod
     def _add_within(found: list[T], value: T, what: str) -> None:
-        if len(found) >= _MOST_HOOKS - 1:
+        if len(found) >= _MAX_HOOKS - 1:
             raise ValueError(f"too many {what}")
         found.append(value)
 
@@ -247,7 +247,7 @@ class _Repository:
         is_monitor = key == _MONITOR
         if not value or value in _LFS_COMMANDS or (is_monitor and value.lower() in _BOOLEAN_WORDS):
             return
-        if len(self.off) >= _MOST_SETTINGS:
+        if len(self.off) >= _MAX_SETTINGS:
             raise ValueError("too many settings")
         can_do_without = is_monitor or not self._is_full
         if can_do_without:
@@ -259,7 +259,7 @@ class _Repository:
     def _add_fetchers(self, found: list[tuple[Path, str, str]], protocols: set[str]) -> None:
         for file, key, value in found:
             if not self._is_full:
-                self.off |= dict.fromkeys(sorted(protocols)[:_MOST_SETTINGS], "never")
+                self.off |= dict.fromkeys(sorted(protocols)[:_MAX_SETTINGS], "never")
             where = scan.relative_name(file, self._base)
             name = f"{where} has git fetch what is missing by {scan.shorten(repr(value))} ({key[:80]})"
             digest = scan.digest_of(f"{key}={value}")

@@ -24,8 +24,8 @@ from beam.root.user_dirs import state_dir
 from beam.trust.scan import birth_ns, digest_of
 
 TRUST_VARIABLE = "BEAM_TRUST"
-_MOST_BYTES = 64 << 20
-_MOST_LINES = 400  # largest number of lines of a file whose digests are stored
+_MAX_BYTES = 64 << 20
+_MAX_LINES = 400  # largest number of lines of a file whose digests are stored
 
 
 class TrustedFinding(Struct, frozen=True, omit_defaults=True):
@@ -158,7 +158,7 @@ def new_lines(change: Change) -> tuple[list[str], int]:
 def _trusted_finding(found: Finding) -> TrustedFinding:
     lines = [] if found.text is None else found.text.splitlines()
     return TrustedFinding(
-        digest=found.digest, lines=" ".join(map(_line_digest, lines)) if len(lines) <= _MOST_LINES else ""
+        digest=found.digest, lines=" ".join(map(_line_digest, lines)) if len(lines) <= _MAX_LINES else ""
     )
 
 
@@ -226,7 +226,7 @@ def store_path(environ: Mapping[str, str]) -> Path:
 def _load(environ: Mapping[str, str]) -> _Store:
     file = store_path(environ)
     try:
-        data = files.read(file, _MOST_BYTES, follow=True)
+        data = files.read(file, _MAX_BYTES, follow=True)
         found = file.stat()
     except FileNotFoundError:
         return _Store()

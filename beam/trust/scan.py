@@ -24,8 +24,8 @@ from beam.model.message import Access
 if TYPE_CHECKING:
     pass
 
-MOST_FILES = 500  # of one declaration
-MOST_BYTES = 16 << 20
+MAX_FILES = 500  # of one declaration
+MAX_BYTES = 16 << 20
 DEEPEST = 12  # levels of nested directories
 SHORT_BYTES = 16 << 10
 _SHOWN_CHARS = 1_000  # characters of a value that are shown
@@ -134,8 +134,8 @@ class _Search:
 
     def __init__(self, short: int) -> None:
         self._short = short
-        self._files = MOST_FILES
-        self._bytes = MOST_BYTES
+        self._files = MAX_FILES
+        self._bytes = MAX_BYTES
 
     def visit(self, path: Path, links: str, depth: int = 0) -> Iterator[ScannedFile]:
         """Yield the file at this path, or all files below it if it is a directory. `links` has the targets of the links
@@ -150,7 +150,7 @@ class _Search:
                 found = path.stat()
             if stat.S_ISDIR(found.st_mode):
                 with os.scandir(path) as entries:
-                    names = sorted(entry.name for _, entry in zip(range(MOST_FILES + 1), entries, strict=False))
+                    names = sorted(entry.name for _, entry in zip(range(MAX_FILES + 1), entries, strict=False))
                 for name in names:
                     yield from self.visit(path / name, links, depth + 1)
                 return

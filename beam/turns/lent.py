@@ -9,7 +9,7 @@ _lent_descriptors: dict[str, int] = {}
 
 
 def lend_descriptor(message_id: str, descriptor: int) -> None:
-    """Let the turn of this message read the key from the descriptor, if this process runs it."""
+    """Let the turn of this message read its API key from the descriptor, if this process runs the turn."""
     _lent_descriptors[message_id] = descriptor
 
 

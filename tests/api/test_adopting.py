@@ -229,7 +229,7 @@ def test_what_beam_does_not_make_is_not_copied(source: Path, tmp_path: Path) -> 
 def test_more_files_than_an_agent_has_are_not_copied(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adopt, "_MOST_ENTRIES", 2)
+    monkeypatch.setattr(adopt, "_MAX_ENTRIES", 2)
     copied(source, tmp_path / "copy")
     (source / "one").touch()
     said = f"{source / 'one'} is one file too many: 2 of one agent are adopted at the most"
@@ -243,7 +243,7 @@ def test_the_bytes_of_an_agent_have_a_limit(
 ) -> None:
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent/file").write_bytes(b"12345")
-    monkeypatch.setattr(adopt, "_MOST_BYTES", most)
+    monkeypatch.setattr(adopt, "_MAX_BYTES", most)
     if is_copied:
         copied(tmp_path / "agent", tmp_path / "copy")
         return

@@ -51,7 +51,7 @@ def test_keys_that_nobody_takes_wait_and_are_refused_once_they_are_too_many(
     ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attached, holder = ends
-    monkeypatch.setattr(attach, "_MOST_KEYS", 1 << 20)
+    monkeypatch.setattr(attach, "_MAX_KEYS", 1 << 20)
     while attached.press(b"x" * 8192):
         pass
     assert attached.has_keys
@@ -202,7 +202,7 @@ def test_a_descriptor_can_be_waited_for(ends: Ends) -> None:
 @pytest.mark.parametrize(("waiting", "is_taken"), [(0, True), (5, True), (6, False)])
 def test_too_many_keys_are_refused(waiting: int, is_taken: bool, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     attached, _ = ends
-    monkeypatch.setattr(attach, "_MOST_KEYS", 10)
+    monkeypatch.setattr(attach, "_MAX_KEYS", 10)
     monkeypatch.setattr(Attached, "send", lambda self: None)
     attached._keys = b"k" * waiting
     assert attached.press(b"12345") is is_taken

@@ -203,7 +203,7 @@ def test_yaml_that_is_large_has_a_depth(depth: int, is_fine: bool, monkeypatch: 
 
 
 def test_yaml_that_is_large_has_a_size_and_must_be_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_bounds, "MOST_NODES", 10)
+    monkeypatch.setattr(yaml_bounds, "MAX_NODES", 10)
     many = "[" + "a, " * 30 + "]"
     yaml_bounds.check(many)
     monkeypatch.setattr(yaml_bounds, "_UNCHECKED_SIZE", (len(many), 0))
@@ -222,7 +222,7 @@ def test_yaml_that_is_large_has_a_size_and_must_be_yaml(monkeypatch: pytest.Monk
 
 
 def test_the_bounds_of_yaml_are_what_people_write() -> None:
-    assert (yaml_bounds.MOST_NODES, yaml_bounds.DEEPEST, yaml_bounds._UNCHECKED_SIZE) == (20_000, 32, (65_536, 1000))
+    assert (yaml_bounds.MAX_NODES, yaml_bounds.DEEPEST, yaml_bounds._UNCHECKED_SIZE) == (20_000, 32, (65_536, 1000))
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

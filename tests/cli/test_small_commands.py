@@ -34,7 +34,7 @@ def test_stdin_that_holds_text_nobody_asked_for_is_no_prompt(inside: Inside, mon
 def test_a_text_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
-    monkeypatch.setattr(prompt, "_MOST_BYTES", 4)
+    monkeypatch.setattr(prompt, "_MAX_BYTES", 4)
     assert prompt.read_bounded(io.BytesIO(b"1234"), "x") == b"1234"
     with pytest.raises(LimitError) as raised:
         prompt.read_bounded(io.BytesIO(b"12345"), "x")

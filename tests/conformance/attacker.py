@@ -28,7 +28,7 @@ from tests.support.cli import eventually
 
 PROMPT = "try what you can"
 TOOLS = ("file", "shell")
-_MOST_TURNS = len(ATTEMPTS) * 2
+_MAX_TURNS = len(ATTEMPTS) * 2
 
 
 class Attacker(Player):
@@ -221,7 +221,7 @@ def tried(subject: Subject, access: str) -> dict[str, dict[str, Result]]:
     model = subject.model
     assert isinstance(model, Model)
     plan = model.attacker.plan = Plan(subject, access, subject.run_once("place", lambda: _made(subject)))
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MAX_TURNS):
         left = len(plan.todo)
         done = subject.send(PROMPT, "--new", access=access)
         plan.turn_over()

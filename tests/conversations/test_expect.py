@@ -150,7 +150,7 @@ def test_facts_are_folded_from_events_and_an_earlier_attempt_does_not_count() ->
 
 @pytest.mark.slow
 def test_a_schema_whose_pattern_takes_too_long_fails_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam.conversations.expect._MOST_CHECK_S", 0.05)
+    monkeypatch.setattr("beam.conversations.expect._MAX_CHECK_S", 0.05)
     schema = msgspec.json.encode({"type": "string", "pattern": "(a+)+Z$"})
     result = check(Check(kind="schema", value=schema), Subject(reply=f'"{"a" * 40}b!"'), 1)
     assert (result.verdict, "longer than" in result.detail) == (Verdict.FAILED, True)

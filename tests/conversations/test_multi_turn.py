@@ -21,7 +21,7 @@ from tests.conversations.test_read import read
     ],
 )
 def test_an_agent_that_speaks_in_several_steps_or_in_a_chat_comes_back(steps: str, multi_turn: set[str]) -> None:
-    assert read(f"beam: 1\nsteps:\n{steps}\n").multi_turn() == multi_turn
+    assert read(f"beam: 1\nsteps:\n{steps}\n").multi_turn_agents() == multi_turn
 
 
 @pytest.mark.parametrize(

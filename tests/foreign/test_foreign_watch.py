@@ -287,7 +287,7 @@ def test_a_database_that_never_ends_a_query_is_left(tmp_path: Path, monkeypatch:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, i, i, i"
     made.execute(f"CREATE VIEW session AS {endless} AS time_updated FROM n")
     made.commit()
-    monkeypatch.setattr(readers, "_MOST_CHECKS", 50)
+    monkeypatch.setattr(readers, "_MAX_CHECKS", 50)
     assert readers.rows(str(path), sessions.QUERY, since_ms=0) == []
 
 

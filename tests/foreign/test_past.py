@@ -98,11 +98,11 @@ def test_of_a_long_session_the_last_events_are_kept_and_the_rest_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transcript(tmp_path, [line("user", f"prompt {number}", key=str(number)) for number in range(30)])
-    monkeypatch.setattr(reading, "MOST_EVENTS", 10)
+    monkeypatch.setattr(reading, "MAX_EVENTS", 10)
     found = of(tmp_path)
     assert texts(found) == [f"prompt {number}" for number in range(20, 30)]
     assert found is not None and found.left_out == 20
-    monkeypatch.setattr(reading, "MOST_CHARACTERS", 25)
+    monkeypatch.setattr(reading, "MAX_CHARACTERS", 25)
     assert texts(of(tmp_path)) == ["prompt 28", "prompt 29"]
 
 

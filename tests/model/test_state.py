@@ -19,7 +19,7 @@ from beam.model.state import (
     CLOSED,
     DEAD,
     FINISHED,
-    MOST_TOOLS,
+    MAX_TOOLS,
     OTHER_TOOLS,
     QUEUED,
     SENT,
@@ -397,8 +397,8 @@ def test_calls_of_tools_are_counted_once_each_with_those_that_failed() -> None:
 
 
 def test_an_agent_that_makes_up_names_of_tools_fills_no_journal() -> None:
-    totals = totals_of(*turn_of(*(events.ToolCalled(call_id=str(n), name=f"t{n}") for n in range(MOST_TOOLS + 9))))
-    assert len(totals.by_tool) == MOST_TOOLS + 1
+    totals = totals_of(*turn_of(*(events.ToolCalled(call_id=str(n), name=f"t{n}") for n in range(MAX_TOOLS + 9))))
+    assert len(totals.by_tool) == MAX_TOOLS + 1
     assert totals.by_tool[OTHER_TOOLS].calls == 9
 
 

@@ -322,10 +322,10 @@ def fields_of(totals: Totals) -> dict[str, Any]:
 
 def test_tools_beyond_the_first_two_hundred_are_counted_together() -> None:
     totals = Totals()
-    for number in range(state.MOST_TOOLS + 2):
+    for number in range(state.MAX_TOOLS + 2):
         totals.tool(str(number)).calls += 1
     totals.tool("0").failed += 1
-    assert len(totals.by_tool) == state.MOST_TOOLS + 1
+    assert len(totals.by_tool) == state.MAX_TOOLS + 1
     assert (totals.by_tool[state.OTHER_TOOLS].calls, totals.by_tool["0"].failed) == (2, 1)
     assert UNSET not in totals.by_tool.values()
 

@@ -78,7 +78,7 @@ def test_a_file_holds_no_command_and_no_url(tmp_path: Path) -> None:
 
 
 def test_the_spool_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "MOST_WAITING", 2)
+    monkeypatch.setattr(spool, "MAX_WAITING", 2)
     for number in range(2):
         spool.put(tmp_path, TARGET, told(number))
     with pytest.raises(DiskError, match="notifications wait"):

@@ -284,7 +284,7 @@ def test_the_process_delivers_what_waits_unless_another_does(told: Root, monkeyp
 def test_the_oldest_that_are_over_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
-    monkeypatch.setattr(spool, "_MOST_KEPT", 2)
+    monkeypatch.setattr(spool, "_MAX_KEPT", 2)
     target = NotifyTarget(command=("x",), on=("failed",))
     for number in range(4):
         spool.put(

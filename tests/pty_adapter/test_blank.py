@@ -161,7 +161,7 @@ def test_a_recording_goes_on_being_cut_where_it_is_long_enough() -> None:
 def test_of_what_is_held_back_no_more_is_kept_than_can_be_looked_through_in_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cast, "MOST_HELD_BYTES", 3_000)
+    monkeypatch.setattr(cast, "MAX_HELD_BYTES", 3_000)
     shown, file = recorded([*spelled(KEY, 2, 1, [*range(len(KEY))]), *[at(5, 1) + "x" * 50] * 100])
     assert is_clean(shown, KEY) and len(file) < 3_500
     assert cast.read(file).moments[-1].text == cast.CUT_NOTICE

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from msgspec import Struct
 
-MOST = 40  # lines of one kind that are listed; how many more there are is said
+MAX = 40  # lines of one kind that are listed; how many more there are is said
 _FLAG = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*")
 _WORDS = ("description", "title", "examples", "summary")  # of a schema: prose for people
 
@@ -119,4 +119,4 @@ def _top(path: str, others: Set[str]) -> str:
 
 def _at_most(rows: Iterable[str]) -> list[str]:
     found = list(rows)
-    return found if len(found) <= MOST else [*found[:MOST], f"{found[0].split(':')[0]}: and {len(found) - MOST} more"]
+    return found if len(found) <= MAX else [*found[:MAX], f"{found[0].split(':')[0]}: and {len(found) - MAX} more"]

@@ -209,7 +209,7 @@ def test_a_control_request_is_published_whole_and_one_that_is_too_long_is_refuse
         id="c-1", verb="interrupt", timestamp="t", expires="2026-01-01T00:00:00Z", target="m"
     )
     data = msgspec.json.encode(request) + b"\n"
-    monkeypatch.setattr(control, "_MOST_BYTES", len(data))
+    monkeypatch.setattr(control, "_MAX_BYTES", len(data))
     control.publish(tmp_path, request)
     assert (passed, (tmp_path / "new/c-1.json").read_bytes()) == (["control.published"], data)
     assert (control.waiting_names(tmp_path), control.read(tmp_path, "c-1.json")) == (["c-1.json"], request)

@@ -230,7 +230,7 @@ def test_a_damaged_journal_is_reported_each_time_and_the_others_are_read(tmp_pat
 
 
 def test_a_very_long_text_is_found_by_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_CHARS", 20)
+    monkeypatch.setattr(module, "_MAX_CHARS", 20)
     index = SearchIndex(None)
     index.update({"j": write(tmp_path / "j", *texts("word " * 4 + "end"))})
     assert (len(index.find("word", limit=9)), index.find("end", limit=9)) == (1, [])

@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-MOST_BYTES = 128 * 1024  # of an ordinary input; one in a hundred may have two megabytes
+MAX_BYTES = 128 * 1024  # of an ordinary input; one in a hundred may have two megabytes
 MONSTROUS_BYTES = 2 << 20
 MEMORY_BYTES = 200 << 20
 CPU_S = 1.0
@@ -93,8 +93,8 @@ class Failure(Exception):
 def mutated(chance: random.Random, reader: Reader) -> bytes:
     """One input more."""
     pool = [*reader.seeds, *reader.corpus] or [b""]
-    data = chance.choice(pool)[:MOST_BYTES]
-    most = MONSTROUS_BYTES if chance.random() < 0.01 else MOST_BYTES
+    data = chance.choice(pool)[:MAX_BYTES]
+    most = MONSTROUS_BYTES if chance.random() < 0.01 else MAX_BYTES
     for _ in range(chance.choice((1, 1, 1, 2, 3, 5, 9))):
         data = chance.choice(_MUTATIONS)(chance, data, pool, (*TOKENS, *reader.tokens), most)[:most]
     return data
@@ -231,7 +231,7 @@ def _fed(reader: Reader, data: bytes) -> float:
     new = shape(outcome)
     if new not in reader.shapes and len(reader.corpus) < CORPUS:
         reader.shapes.add(new)
-        reader.corpus.append(data[:MOST_BYTES])
+        reader.corpus.append(data[:MAX_BYTES])
     return took
 
 

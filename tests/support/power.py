@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 PAGE = 4096  # bytes that reach the disk together
-MOST_PAGES = 12  # of one file, of which every subset is tried
+MAX_PAGES = 12  # of one file, of which every subset is tried
 Tree = dict[str, bytes | None]  # path → content, None for a directory
 _NOTHING = (b"",)
 
@@ -345,7 +345,7 @@ def _contents(firm: list[Step], loose: list[Step]) -> list[bytes]:
         found[bytes(whole)] = None
     pages = [page for step in loose for page in _pages(step)]
     subsets: Iterable[tuple[bool, ...]]
-    if len(pages) <= MOST_PAGES:
+    if len(pages) <= MAX_PAGES:
         subsets = itertools.product((False, True), repeat=len(pages))
     else:  # each one alone lost, or alone there; and the last ones lost in a row
         one = [tuple(number == at for number in range(len(pages))) for at in range(len(pages))]

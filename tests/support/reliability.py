@@ -72,7 +72,7 @@ CLAIMS = (
         "left out, or zeros in its place; "
         f"{figure('test_power_loss', 'SCENES') * figure('test_power_loss', 'DRAWN'):,} different disks",
         "test_power_loss.py::test_after_a_power_cut_every_promise_is_kept",
-        soak=f": every part of up to {figure('test_power_loss', 'MOST_OUTSTANDING')} changes",
+        soak=f": every part of up to {figure('test_power_loss', 'MAX_OUTSTANDING')} changes",
     ),
     Claim(
         "disk errors are reported and change nothing, and beam works again after them",
@@ -102,7 +102,7 @@ CLAIMS = (
         "a broker's memory stays flat over time",
         f"{figure('test_soak', 'MINUTES')} minutes of load on {figure('test_soak', 'AGENTS')} agents "
         f"(`make soak` alone): after {figure('test_soak', 'WARM_UP_MINUTES')} minutes memory rises by less than "
-        f"{figure('test_soak', 'MOST_MB')} MB, descriptors not at all",
+        f"{figure('test_soak', 'MAX_MB')} MB, descriptors not at all",
         "test_soak.py::test_memory_and_descriptors_of_a_broker_stay_flat_under_a_steady_load",
     ),
     Claim(

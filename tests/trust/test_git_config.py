@@ -653,7 +653,7 @@ def test_repositories_in_each_other_are_all_looked_at(tmp_path: Path, monkeypatc
         ("a/.git/config has git run 'evil-a' (core.fsmonitor)", True, True),
         ("a/c/.git/config has git run 'evil-a/c' (core.fsmonitor)", True, True),
     ]
-    monkeypatch.setattr(git_config, "_MOST_REPOSITORIES", 2)
+    monkeypatch.setattr(git_config, "_MAX_REPOSITORIES", 2)
     assert told(tmp_path) == [
         (".git/sharedindex.2 is not read as git would read it: it is no index, or too large", True, False),
         ("b/.git/config has git run 'evil-b' (core.fsmonitor)", True, True),

@@ -164,7 +164,7 @@ def test_more_than_beam_looks_through_has_no_digest(base: Path) -> None:
         file.truncate(8 << 30)
     assert digest(base, ".env") == ""
     (base / ".dir").mkdir()
-    for number in range(scan.MOST_FILES + 1):
+    for number in range(scan.MAX_FILES + 1):
         (base / ".dir" / str(number)).touch()
     assert digest(base, ".dir") == ""
 

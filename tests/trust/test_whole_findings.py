@@ -146,7 +146,7 @@ def test_a_folder_that_is_too_large_has_no_digest(tmp_path: Path, monkeypatch: p
     def sizes() -> list[str]:
         return ["whole" if each.digest else str(each.path.relative_to(tmp_path)) for each in scan_files(tmp_path, "d")]
 
-    for bound, most in (("MOST_FILES", 4), ("MOST_BYTES", 15), ("DEEPEST", 1)):
+    for bound, most in (("MAX_FILES", 4), ("MAX_BYTES", 15), ("DEEPEST", 1)):
         with monkeypatch.context() as change:
             change.setattr(scan, bound, most)
             assert sizes() == ["whole"] * 3
@@ -195,8 +195,8 @@ def test_what_is_trusted_is_kept_with_the_digest_of_each_line(tmp_path: Path, en
     before = opened()
     work = tmp_path / "work"
     work.mkdir()
-    many = Finding(name="many", digest="cc", text="x\n" * (ledger._MOST_LINES + 1))
-    most = Finding(name="most", digest="dd", text="x\n" * ledger._MOST_LINES)
+    many = Finding(name="many", digest="cc", text="x\n" * (ledger._MAX_LINES + 1))
+    most = Finding(name="most", digest="dd", text="x\n" * ledger._MAX_LINES)
     ledger.trust(work, [ENV, many, most, Finding(name="none", digest="bb")], environ)
     (one,) = kept(environ)["folders"]  # type: ignore[misc, attr-defined]
     status = work.stat()

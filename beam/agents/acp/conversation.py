@@ -233,7 +233,7 @@ class AcpLink:
     def _check_mode(self) -> list[Step]:
         """Return the steps that end the conversation, if the session left the mode that beam chose for a mode that may
         allow more; else none."""
-        access, wide = self._first.access, self._options.first_with_value(self._dialect.never)
+        access, wide = self._first.access, self._options.first_id_with_value(self._dialect.never)
         wanted, mode = self._opening.mode, self._options.mode
         is_narrow = wanted in (None, mode) or any(word in mode.lower().rpartition("#")[2] for word in _NARROW_MODES)
         if not self._is_ready or access == "full" or (is_narrow and not wide):

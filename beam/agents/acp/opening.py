@@ -22,7 +22,7 @@ from beam.model.outcome import Class
 START_S = 90.0
 _VERSION = 1
 _CLIENT: Object = {"name": "beam", "title": "beam", "version": "1"}
-_MOST_PAGES = 50
+_MAX_PAGES = 50
 
 
 class Opening:
@@ -96,7 +96,7 @@ class Opening:
         if any(string(each, "sessionId") == self._turn.session_id for each in objects(answer, "sessions")):
             return self._resume(reply.now)
         cursor = string(answer, "nextCursor")
-        if cursor and self._pages < _MOST_PAGES:
+        if cursor and self._pages < _MAX_PAGES:
             return self._list_sessions(cursor, reply.now)
         return self._on_lost(f"{self._dialect.name} has no session {self._turn.session_id} in this folder")
 
@@ -115,7 +115,7 @@ class Opening:
             return _broken(f"{self._dialect.name} answered with a session that was not asked for")
         self.session_id = session_id
         self._options.record(answer)
-        wide = self._options.first_with_value(self._dialect.never) if turn.access != "full" else ""
+        wide = self._options.first_id_with_value(self._dialect.never) if turn.access != "full" else ""
         if wide:
             return _broken(f"{self._dialect.name} has {wide} on, which is more than {turn.access}", Class.UNSUPPORTED)
         offered = self._options.values("mode")

@@ -59,7 +59,7 @@ class Options:
         _, list_key, name, _, _ = _OLD_LISTS[kind]
         return [string(each, name) for each in objects(self._old[kind], list_key)]
 
-    def first_with_value(self, values: Mapping[str, str]) -> str:
+    def first_id_with_value(self, values: Mapping[str, str]) -> str:
         """Return the id of the first option whose current value is the value for that id in `values`; "" if there is
         none."""
         found = (

@@ -20,7 +20,7 @@ from beam.agents.typed import fit_fields
 from beam.model import events
 
 PERMISSION_METHOD = "session/request_permission"
-_MOST_OPEN = 100  # requests that wait at the same time
+_MAX_OPEN = 100  # requests that wait at the same time
 _SESSION_WORD = "session"  # a word in the name of an option that allows only for this session
 _CANCELLED_OUTCOME: Object = {"outcome": {"outcome": "cancelled"}}
 
@@ -48,7 +48,7 @@ class Requests:
             return [*_unanswerable_notice(method, params), wire.refusal(number, f"beam does not answer {method[:80]}")]
         key = key_of(number)
         update = fit_fields(wire.Update, object_of(params.get("toolCall")))
-        if reader is None or not update.tool_call_id or len(self._open) >= _MOST_OPEN:
+        if reader is None or not update.tool_call_id or len(self._open) >= _MAX_OPEN:
             return [wire.answer(number, _CANCELLED_OUTCOME)]
         if key in self._open:
             return []

@@ -28,7 +28,7 @@ _IGNORED_UPDATES = (
     "agent_thought",
 )  # chunks and calls have the same content
 
-_MOST_LEVELS = 100  # of nested values in a frame
+_MAX_LEVELS = 100  # of nested values in a frame
 _OPERATIONS = {"add": "add", "copy": "add", "move": "add", "delete": "delete"}  # any other becomes `update`
 
 
@@ -105,7 +105,7 @@ class Version2:
     def _pass_to_link(self, frame: Object, now: float) -> list[Step]:
         """Return the link's steps for a frame that was translated. The deepest values of the frame are left out,
         because values that could just be read may be nested too deeply to be written and read again."""
-        return self._translate_steps(self.link.line(json.dumps(_cut_depth(frame, _MOST_LEVELS)).encode(), now))
+        return self._translate_steps(self.link.line(json.dumps(_cut_depth(frame, _MAX_LEVELS)).encode(), now))
 
     def _on_answered(self, frame: Object, line: bytes, now: float) -> list[Step]:
         method = self._asked.pop(frame.get("id"), "")

@@ -35,7 +35,7 @@ _SHORTEST_ERROR = len("litellm.x")
 # The error that broke an answer off begins in the middle of the answer's last line, and is wrapped. It goes up to the
 # end of the output, or to the next try.
 _BREAKING_ERROR = re.compile(r"litellm\.\w*(?:Error|Exception|Timeout): ")
-_MOST_ERROR_LINES = 5
+_MAX_ERROR_LINES = 5
 
 
 class TextDecoder:
@@ -192,7 +192,7 @@ def _failure_lines(answer: Sequence[str]) -> list[str]:
     while end and not answer[end - 1]:
         end -= 1
     begin = end
-    while begin and answer[begin - 1] and end - begin < _MOST_ERROR_LINES:
+    while begin and answer[begin - 1] and end - begin < _MAX_ERROR_LINES:
         begin -= 1
     for number in range(begin, end):
         if found := _BREAKING_ERROR.search(answer[number]):

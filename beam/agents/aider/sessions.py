@@ -18,7 +18,7 @@ files = SessionFiles(folder="CWD", name=r"\.aider\.chat\.history\.md")
 _ASKED, _OWN = "#### ", "> "
 _TOKENS = re.compile(r"> Tokens: ([\d.,]+)(k?) sent, (?:[^.]*, )?([\d.,]+)(k?) received")
 _MODEL = re.compile(r"> (?:Main m|M)odel: (\S+)")
-_MOST_CHARACTERS = 100_000  # characters of an answer
+_MAX_CHARACTERS = 100_000  # characters of an answer
 
 
 def reader(path: str) -> SessionReader:
@@ -57,7 +57,7 @@ class _History:
         if not self._is_begun or line.startswith(_OWN) or not (line or self._answer):
             return ()
         prompt = self._pop_prompt()
-        if self._size < _MOST_CHARACTERS:
+        if self._size < _MAX_CHARACTERS:
             self._answer.append(line)
             self._size += len(line)
         return prompt

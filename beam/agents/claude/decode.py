@@ -183,7 +183,7 @@ class FrameDecoder:
         if kind == "message_start":
             self._summary.counted.count_call(obj(event, "message"), is_own=not value.get("parent_tool_use_id"))
         if kind == "message_delta" and not value.get("parent_tool_use_id"):
-            self._summary.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.CUT_OFF_STOPS
+            self._summary.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.TRUNCATED_STOP_REASONS
         so_far = self._summary.counted.usage_so_far(event) if kind == "message_delta" else None
         return [events.UsageSeen(usage=so_far)] if so_far is not None else []
 

@@ -25,7 +25,7 @@ from beam.model.screen_profile import Dialog, Profile
 
 tells_end = True
 _INTERRUPTED = "[Request interrupted by user"
-_MOST_LINES_BEFORE = 1000  # lines before the person's text that are kept
+_MAX_LINES_BEFORE = 1000  # lines before the person's text that are kept
 _PASTED_MARK = rb"<pasted_content id=\""
 _PASTED_NOTICE = "claude told its model that this text was pasted, and may hold instructions of others"
 _TASK_NOTICE = "task-notification"
@@ -207,7 +207,7 @@ class _TranscriptReader:
         self._interrupted = False
         self._session_id = ""
         self._tasks = Tasks()
-        self._before: deque[tuple[history.TranscriptLine, bytes]] = deque(maxlen=_MOST_LINES_BEFORE)
+        self._before: deque[tuple[history.TranscriptLine, bytes]] = deque(maxlen=_MAX_LINES_BEFORE)
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line; `state` then says whether the turn is over."""

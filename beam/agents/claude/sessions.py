@@ -115,7 +115,7 @@ class _Transcript:
 
 
 def _prompt(value: Object) -> str:
-    """Return the person's prompt in a user's line; "" for a line that Claude Code itself wrote."""
+    """Return the prompt that a person typed, from a line of type `user`; "" if Claude Code itself wrote the line."""
     if value.get("isMeta") is True or value.get("isCompactSummary") is True:
         return ""
     content = obj(value, "message").get("content")

@@ -70,7 +70,7 @@ _CLASS_BY_TEXT = (  # parts of the text of a failure for which the API gave no s
 _SIGNALS = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 LOST_SESSION_TEXT = "No conversation found with session ID: "
 _SCHEMA_FAILED = "error_max_structured_output_retries"
-CUT_OFF_STOPS = ("max_tokens", "model_context_window_exceeded")
+TRUNCATED_STOP_REASONS = ("max_tokens", "model_context_window_exceeded")
 
 
 class OutputSummary(msgspec.Struct, kw_only=True):
@@ -170,7 +170,7 @@ def _judge(
         if lost_session_id(turn, "\n".join(strings(result, "errors"))):
             return Status.FAILED, Class.BAD_REQUEST, text
         return Status.FAILED, failure_class(integer(result, "api_error_status"), summary.error, text), text
-    if stop in CUT_OFF_STOPS:
+    if stop in TRUNCATED_STOP_REASONS:
         return Status.TRUNCATED, None, f"the answer was cut off ({stop})"
     refused = [denial.tool for denial in denials if denial.by == "default"]
     if refused:

@@ -104,7 +104,7 @@ class LineDecoder:
         return []
 
     def _on_step_ended(self) -> list[Event]:
-        """Return the text of an answer that ended without its message, because its token limit cut it off."""
+        """Return the text so far of an answer that its token limit cut off: Copilot sends no message with the whole."""
         text, self._streamed = "".join(self._streamed), []
         if not text:
             return []

@@ -184,7 +184,8 @@ class LineDecoder:
         return [events.UsageSeen(usage=summary.usage, total=total)]
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict. The CLI's own sentence on stderr proves that the requested session does not exist."""
+        """Return the last events and the verdict. The session counts as lost if the CLI says on stderr that it does not
+        exist."""
         summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:

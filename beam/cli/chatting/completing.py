@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-_MOST_PATHS = 200  # paths that are offered; at most 50 times as many names are read
+_MAX_PATHS = 200  # paths that are offered; at most 50 times as many names are read
 
 
 def completions(
@@ -52,7 +52,7 @@ def path_completions(given: str, folder: Path) -> Iterator[tuple[str, str]]:
             entries: list[tuple[str, bool]] = []
             for entry in found:
                 looked += 1
-                if looked > 50 * _MOST_PATHS or len(entries) >= _MOST_PATHS:
+                if looked > 50 * _MAX_PATHS or len(entries) >= _MAX_PATHS:
                     break
                 if entry.name.startswith(start) and (start.startswith(".") or not entry.name.startswith(".")):
                     entries.append((entry.name, entry.is_dir()))

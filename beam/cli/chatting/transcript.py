@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from beam import Outcome
 
 _UNFINISHED_ROWS = 6  # rows that show the end of the answer's unfinished line
-_MOST_CHARACTERS = 8_000  # how much of the end of that line is read: more than these rows show on any terminal
+_MAX_CHARACTERS = 8_000  # how much of the end of that line is read: more than these rows show on any terminal
 _TOOL_WIDTH = 160
 _QUIET_STATES = ("idle", "running", "requesting", "access", "hook", "mode", "compacted")
 _INTERNAL_NOTICES = frozenset({"synthetic"})  # codes of notices: texts that a CLI sends to its model in a person's name
@@ -195,9 +195,9 @@ class Transcript:
         kept: list[str] = []
         size = 0
         for piece in reversed(self._line):
-            kept.append(piece[-_MOST_CHARACTERS:])
+            kept.append(piece[-_MAX_CHARACTERS:])
             size += len(piece)
-            if size > _MOST_CHARACTERS:
+            if size > _MAX_CHARACTERS:
                 break
         return "".join(reversed(kept))
 

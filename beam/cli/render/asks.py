@@ -23,7 +23,7 @@ _SCOPES = {
     "userSettings": "for you everywhere",
 }
 _QUESTION_WIDTH = 160  # columns of a question
-_MOST_CHARACTERS = 20_000  # of what would run
+_MAX_CHARACTERS = 20_000  # of what would run
 _SHORT_ID_LENGTH = 6  # the random characters at the end of an id
 
 
@@ -121,10 +121,10 @@ def _input_lines_if_long(description: str, input: bytes) -> list[str]:
     lines = escape_controls(description).split("\n") if description else []
     lines += [line for line in _field_lines(input) if line.strip() not in {each.strip() for each in lines}]
     text = "\n".join(lines)
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > _MAX_CHARACTERS:
         lines = [
-            *text[:_MOST_CHARACTERS].split("\n"),
-            f"… and {len(text) - _MOST_CHARACTERS} more characters, which are not shown",
+            *text[:_MAX_CHARACTERS].split("\n"),
+            f"… and {len(text) - _MAX_CHARACTERS} more characters, which are not shown",
         ]
     return [f"  | {line}" for line in lines]
 

@@ -16,7 +16,7 @@ from beam import Event, Unfinished, durations, events
 from beam.cli.render.text import one_line
 
 LONG_CALL_S = 2.0
-_MOST_CALLS = 2_000
+_MAX_CALLS = 2_000
 _TELLING_KEYS = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "prompt", "text")
 _CONTINUING_EVENTS = (events.Text, events.Thinking, events.TurnFinished, events.MemberIdle)
 
@@ -39,7 +39,7 @@ class Calls:
     def on_called(self, event: events.ToolCalled) -> None:
         """Record that a call began."""
         self._open[event.agent, event.call_id] = Call(event)
-        if len(self._open) > _MOST_CALLS:
+        if len(self._open) > _MAX_CALLS:
             del self._open[next(iter(self._open))]
 
     def take_returned(self, event: events.ToolReturned) -> events.ToolCalled | None:

@@ -26,7 +26,7 @@ SILENT_S = 3.0  # no status line is shown before this time, because most turns e
 _FIRST_S = 0.3
 _TICK_S = 0.5
 _JOIN_TIMEOUT_S = 1.0
-_MOST_COLUMNS = 160  # columns of a line that stays
+_MAX_COLUMNS = 160  # columns of a line that stays
 _CLEAR = "\r\x1b[K"
 
 
@@ -103,7 +103,7 @@ class LiveProgress:
             self._has_named_turn = True
             self._clear()
             self._tell(
-                truncate(collapse_to_line(progress_line(self._message_id, now, waited_s=waited_s)), _MOST_COLUMNS)
+                truncate(collapse_to_line(progress_line(self._message_id, now, waited_s=waited_s)), _MAX_COLUMNS)
             )
         if self._is_shown and waited_s >= SILENT_S:
             if now is None and self.has_begun:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from beam import durations, transcripts
 from beam.cli.render.text import collapse_to_line, escape_controls
 
-_MOST_CHARACTERS = 100
+_MAX_CHARACTERS = 100
 
 
 def title(turn: transcripts.TurnRecord) -> str:
@@ -76,4 +76,4 @@ def details(item: transcripts.Item) -> list[str]:
 
 def _shorten(text: str) -> str:
     text = "" if text == "null" else text
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
+    return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…"

@@ -50,7 +50,7 @@ class Script(Struct, frozen=True, kw_only=True):
     directives: bool = True
 
 
-_MOST_CHARACTERS = 16 << 20
+_MAX_CHARACTERS = 16 << 20
 ECHO = "ECHO[{prompt}] turns={turns}"
 RESULT = "RESULT[{result}] turns={turns}"
 _PLACEHOLDER = re.compile(r"\{(prompt|turns|model|result)\}")
@@ -80,7 +80,7 @@ def load(path: Path) -> Script:
 
     try:
         with path.open(encoding="utf-8") as file:  # a person names it, and may mean a pipe: `--script <(…)`
-            text = file.read(_MOST_CHARACTERS)
+            text = file.read(_MAX_CHARACTERS)
         yaml_bounds.check(text)
         value = yaml.safe_load(text)
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:

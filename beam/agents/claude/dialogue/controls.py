@@ -18,7 +18,7 @@ from beam.agents.link import Act, Answered, Query, Set, Steer, Step
 from beam.model.message import Access
 
 CALL_S = 20.0
-_MOST_DIGITS = 7  # digits of a thinking budget
+_MAX_DIGITS = 7  # digits of a thinking budget
 _DEFAULT_BUDGET = "default"
 
 
@@ -106,7 +106,7 @@ class Controls:
         return [self._calls.call("apply_flag_settings", given, then, now + CALL_S)]
 
     def _set_thinking(self, intent: Set, now: float) -> list[Step]:
-        is_number = intent.value.isascii() and intent.value.isdecimal() and len(intent.value) <= _MOST_DIGITS
+        is_number = intent.value.isascii() and intent.value.isdecimal() and len(intent.value) <= _MAX_DIGITS
         if not is_number and intent.value != _DEFAULT_BUDGET:
             why = f"a thinking budget is a number of tokens or {_DEFAULT_BUDGET!r}, not {intent.value[:40]!r}"
             return [refused_answer(intent.id, why)]

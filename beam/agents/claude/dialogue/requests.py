@@ -16,7 +16,7 @@ from beam.agents.link import Asked, Decide, Say, Step, Withdrawn
 from beam.model import events
 from beam.rules.call import ToolCall
 
-_MOST_OPEN = 100  # requests that wait at the same time; claude asks for one call after the other
+_MAX_OPEN = 100  # requests that wait at the same time; claude asks for one call after the other
 _DENIED_TEXT = "This was denied."
 _TURN_ENDS_TEXT = "The turn ends."
 _BEAM_SETTINGS = "flagSettings"  # the source of the settings with which beam starts claude
@@ -48,7 +48,7 @@ class Requests:
             return [*_unanswerable_notice(subtype, request), wire.refusal(key, f"beam does not answer {subtype[:80]}")]
         tool, arguments = string(request, "tool_name"), request.get("input")
         shown = raw_json(arguments)
-        if not tool or not isinstance(arguments, dict) or bytes(shown) == b"null" or len(self._open) >= _MOST_OPEN:
+        if not tool or not isinstance(arguments, dict) or bytes(shown) == b"null" or len(self._open) >= _MAX_OPEN:
             return [wire.answer(key, _denial(_DENIED_TEXT))]
         always = (
             []

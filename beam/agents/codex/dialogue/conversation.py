@@ -44,7 +44,7 @@ from beam.model import events
 from beam.model.outcome import Class, Status, Total
 
 START_S, TURN_S, STOP_S, CLEAN_S = 60.0, 60.0, 10.0, 3.0
-_MOST_HELD = 100
+_MAX_HELD = 100
 _COMPACT = "/compact"
 _LOST = "no rollout found for thread id"
 _LOCKED = "already has an active writer"
@@ -297,7 +297,7 @@ class CodexLink:
         if self._thread_id and not self._opening:
             return self._requests.handle_request(number, method, params, self._reader)
         self._held.append((number, method, params))
-        return self._break("it asked too much before its thread was there") if len(self._held) > _MOST_HELD else []
+        return self._break("it asked too much before its thread was there") if len(self._held) > _MAX_HELD else []
 
     def _on_notified(self, frame: wire.Frame, line: bytes, now: float) -> list[Step]:
         reader, params = self._reader, frame.params

@@ -12,7 +12,7 @@ from beam.agents.fields import Object, object_of, objects, string
 from beam.agents.jsonrpc import PendingCalls, Reply
 from beam.agents.link import Step
 
-_TURNS_PER_PAGE, _MOST_PAGES = 100, 100
+_TURNS_PER_PAGE, _MAX_PAGES = 100, 100
 
 
 def revert(
@@ -46,7 +46,7 @@ def _read_page(
                 return _remove_from(calls, thread_id, before, then, until)
             before = string(turn, "id")
         more = result.get("nextCursor")
-        if not isinstance(more, str) or pages >= _MOST_PAGES:
+        if not isinstance(more, str) or pages >= _MAX_PAGES:
             return then(f"the thread has no turn {last_turn_id[:80]} to go back to")
         return [_read_page(calls, thread_id, last_turn_id, then, until, newer=before, cursor=more, pages=pages + 1)]
 
