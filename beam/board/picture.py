@@ -71,6 +71,7 @@ class Picture(App[None]):
         self._note: Piece = Piece("looking …", "dim")
         self._note_and_since = (self._note, now())
         self._selected = ""
+        self._is_replaced = False  # the selected row went, and the row in its place is selected, which nobody chose
         self._filter_text = ""
 
     def compose(self) -> ComposeResult:
@@ -112,6 +113,7 @@ class Picture(App[None]):
         """Select the row at that line of the table."""
         if self.table.rows:
             self._selected = self.table.rows[at].key
+            self._is_replaced = False
             self._note = Piece("")
 
     def select_line(self, at: int) -> None:
@@ -180,6 +182,7 @@ class Picture(App[None]):
             at = min(table.cursor, len(rows) - 1)
             if self._selected:
                 self._note = Piece(f"{self._names.get(self._selected, 'it')} is gone; this is {rows[at].name}", "bad")
+                self._is_replaced = True
             self._selected = rows[at].key
         height = max(4, min(len(rows) + 2, self.size.height * 2 // 5))
         if table.styles.height is None or table.styles.height.value != height:
@@ -191,6 +194,7 @@ class Picture(App[None]):
             self._note_and_since = (self._note, now)
         elif now - self._note_and_since[1] > _NOTE_S:
             self._note = Piece("")
+            self._is_replaced = False
         ts = clock.rfc3339(int(now * 1e9))[11:19]
         if self._at == TEAM_PANE:
             self._team_lines.show(self._team, width)
@@ -216,10 +220,16 @@ class Picture(App[None]):
         return "" if active.is_empty else self._filter_text or self._names.get(active.key, active.key)
 
     def _selected_row(self) -> Row | None:
-        """Return the selected row. If there is none, show a note that says so, and return None."""
+        """Return the selected row. If there is none, show a note that says so, and return None.
+
+        Return None once, too, after the selected row went: the key was perhaps pressed before the person saw that.
+        """
         row = self.everyone.get(self._selected)
         if row is None:
             self._set_note("nobody is selected", "bad")
+        elif self._is_replaced:
+            row = None
+        self._is_replaced = False
         return row
 
     def _set_note(self, text: str, style: str = "") -> None:

@@ -279,13 +279,16 @@ def test_the_cursor_stays_on_its_agent_when_the_order_changes() -> None:
     assert did(drive(story)) == [("pause", "builder")]
 
 
-def test_a_key_acts_on_nobody_else_when_the_selected_one_is_gone() -> None:
+@pytest.mark.parametrize("is_drawn", [False, True])
+def test_a_key_acts_on_nobody_else_when_the_selected_one_is_gone(is_drawn: bool) -> None:
     async def story(pilot: Pilot[None], board: Board) -> None:
         await pilot.press("end")
         feed = board.feed
         assert isinstance(feed, FakeFeed) and board._selected == "bob@docs"
         board.everyone.replace(snapshot(teams=[]))
-        await pilot.press("p")  # before anything is drawn anew
+        if is_drawn:  # just before the key
+            board.tick()
+        await pilot.press("p")
         await settle(pilot, board)
         assert did(board) == [] and "bob is gone; this is writer" in screen(board)
         await pilot.press("p")
