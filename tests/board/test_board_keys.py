@@ -36,7 +36,7 @@ class Keys:
         self.everyone = Everyone()
         self.everyone.replace(snapshot())
         found = [row.key for row in self.everyone.rows() if row.name == selected]
-        self._selected = found[0] if found else ""
+        self._selected, self._is_replaced = found[0] if found else "", False
         self._asks: Any = snapshot().asks
         self._actions: Any = FakeActions()
         self._team, self._at = (team(), 1) if in_team else (None, 0)

@@ -159,7 +159,27 @@ def test_the_selection_stays_on_its_row_and_says_when_that_is_gone() -> None:
     it.feed_.looks = [snapshot(agents=[(PROJECT, lines)], asks=[])]
     it.tick()
     assert it.text("note") == ["builder is gone; this is alice"]
+    assert it._selected_row() is None, "the key may have been meant for builder"
     assert cast(Any, it._selected_row()).name == "alice"
+
+
+def test_one_that_a_person_selects_or_knows_for_a_while_gets_the_first_key() -> None:
+    def replaced() -> Drawn:
+        it = Drawn()
+        it._selected = agent_key(PROJECT, "builder")
+        it.tick()
+        lines = [line for line in snapshot().agents[0][1] if line.agent != "builder"]
+        it.feed_.looks = [snapshot(agents=[(PROJECT, lines)], asks=[])]
+        it.tick()
+        return it
+
+    chosen = replaced()
+    chosen.select_row(0)
+    assert chosen._selected_row() is not None
+    later = replaced()
+    later._now = lambda: NOW_S + 60
+    later.tick()
+    assert cast(Any, later._selected_row()).name == "alice"
 
 
 def test_events_change_the_rows_the_time_line_and_the_costs() -> None:
