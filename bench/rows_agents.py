@@ -10,7 +10,7 @@ from pathlib import Path
 
 from beam.agents import registry
 from beam.agents.base import Host, Launch, Turn
-from beam.api.smoke import testable_names
+from beam.api.smoke import smoke_test_names
 from beam.testing.fake_model import FakeModel
 from beam.turns.scratch import write_scratch
 from bench.measure import Bench, Figure, Series, Spent, run
@@ -76,4 +76,4 @@ def _row(name: str) -> Callable[[Bench], list[Figure]]:
     return row
 
 
-OVER_CLIS = tuple(_row(name) for name in testable_names())
+OVER_CLIS = tuple(_row(name) for name in smoke_test_names())

@@ -52,7 +52,7 @@ class SmokeResult(Struct, frozen=True, kw_only=True):
     hint: str | None = None
 
 
-def testable_names() -> list[str]:
+def smoke_test_names() -> list[str]:
     """Return the names of the adapters whose CLI can use a scripted model."""
     return [name for name in registry.ADAPTERS if _can_be_smoked(name)]
 
@@ -82,10 +82,10 @@ def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[S
         if not _can_be_smoked(name):
             raise UnsupportedError(
                 f"{name} has no CLI that can be pointed at a scripted model",
-                f"there are: {', '.join(testable_names())}",
+                f"there are: {', '.join(smoke_test_names())}",
             )
     here = []
-    for name in dict.fromkeys(wanted or testable_names()):
+    for name in dict.fromkeys(wanted or smoke_test_names()):
         found = _executable(name, environ)
         if found is None:
             yield SmokeResult(agent=name, result="missing", hint=registry.adapter(name).card.install)

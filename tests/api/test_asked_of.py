@@ -552,7 +552,7 @@ def test_all_clis_but_those_that_are_switched_off_are_tried(
     beam: Beam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked("beam.api.smoke.smoke", monkeypatch)
-    monkeypatch.setattr("beam.api.smoke.testable_names", lambda: ["claude", "codex"])
+    monkeypatch.setattr("beam.api.smoke.smoke_test_names", lambda: ["claude", "codex"])
     assert beam.smoke() is asked.answer
     (tmp_path / "beam.yaml").write_text("disable: [claude]\n")
     assert Beam(cwd=tmp_path, environ=beam.environ).smoke() is asked.answer

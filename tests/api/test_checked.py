@@ -68,8 +68,8 @@ def test_an_oddity_of_a_cli_is_a_note(
     told = newest("claude") if version is None else version
     monkeypatch.setattr(doctor, "_version", lambda *_: told)
     monkeypatch.setattr(doctor, "confinement_means", lambda card: held)
-    monkeypatch.setattr(doctor, "untested", lambda version, versions: "it is old" if more else "")
-    monkeypatch.setattr(doctor, "broken", lambda version, known: "it hangs" if more else "")
+    monkeypatch.setattr(doctor, "untested_note", lambda version, versions: "it is old" if more else "")
+    monkeypatch.setattr(doctor, "what_is_broken", lambda version, known: "it hangs" if more else "")
     found = agent(root, "coder")
     parts = [f"{root.environ['PATH']}/claude {told}".rstrip(), MODE]
     parts += [f"below full access: {held}"] if held else []

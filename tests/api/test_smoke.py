@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.api.smoke import testable_names
+from beam.api.smoke import smoke_test_names
 from tests.support.cli import Cli, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
@@ -27,10 +27,10 @@ def stand_in(beam: Cli, name: str, script: str) -> Cli:
 def test_a_cli_that_is_not_installed_is_listed_with_how_to_get_it_and_is_no_failure(beam: Cli) -> None:
     done = beam.with_env({"PATH": "/usr/bin:/bin"})("doctor", "--smoke", "--json")
     assert (done.code, done.err) == (0, "")
-    assert {line["agent"]: line["result"] for line in done.lines} == dict.fromkeys(testable_names(), "missing")
+    assert {line["agent"]: line["result"] for line in done.lines} == dict.fromkeys(smoke_test_names(), "missing")
     assert all("install" in line["hint"] for line in done.lines)
-    assert {"claude", "codex", "gemini"} <= set(testable_names()) and not {"command", "bash", "amp"} & set(
-        testable_names()
+    assert {"claude", "codex", "gemini"} <= set(smoke_test_names()) and not {"command", "bash", "amp"} & set(
+        smoke_test_names()
     )
     assert not beam.root.exists()
 

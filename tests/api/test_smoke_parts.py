@@ -163,10 +163,10 @@ def test_what_has_no_model_is_refused() -> None:
         next(smoke.smoke({}, ["nothing"]))
     for name in ("bash", "mailbox", "amp"):
         said = f"{name} has no CLI that can be pointed at a scripted model"
-        with refused(UnsupportedError, said, f"there are: {', '.join(smoke.testable_names())}"):
+        with refused(UnsupportedError, said, f"there are: {', '.join(smoke.smoke_test_names())}"):
             next(smoke.smoke({}, [name]))
-    assert {"claude", "codex", "gemini", "pi"} <= set(smoke.testable_names())
-    assert not {"bash", "mailbox", "amp", "command"} & set(smoke.testable_names())
+    assert {"claude", "codex", "gemini", "pi"} <= set(smoke.smoke_test_names())
+    assert not {"bash", "mailbox", "amp", "command"} & set(smoke.smoke_test_names())
 
 
 def test_an_executable_is_looked_for_on_the_path(tmp_path: Path) -> None:

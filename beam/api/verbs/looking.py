@@ -296,4 +296,4 @@ class LookVerbs(OpenedRoot):
         from beam.api import smoke
 
         off = self.context.config.disabled
-        return smoke.smoke(self.environ, names or [name for name in smoke.testable_names() if name not in off])
+        return smoke.smoke(self.environ, names or [name for name in smoke.smoke_test_names() if name not in off])
