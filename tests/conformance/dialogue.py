@@ -272,7 +272,7 @@ def test_steer(subject: Subject) -> str:
     _warm(subject)
     running = _running(subject, "told", "sleep 4")
     done = subject.cli("send", subject.name, "--steer", "go left", timeout=WAIT)
-    assert done.code == 0 and "the agent has read it" in done.err, done
+    assert done.code == 0 and "the agent has read the text" in done.err, done
     assert subject.outcome(running)["status"] == "completed" and "go left" in subject.last_request()
     return "the running turn was given the text, and it was told as read when the model had it"
 
