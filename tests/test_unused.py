@@ -36,7 +36,7 @@ CALLED_FROM_OUTSIDE = {
     "render_line": "textual",
 }
 READ_FROM_OUTSIDE = {"CRASH_POINTS": "the tests of crash points"}
-_BY_NAME = ("__", "step_", "action_", "on_")
+_BY_NAME = ("__", "step_", "action_")
 Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -60,7 +60,8 @@ def unused() -> frozenset[str]:
         defined.update(node.name for node in nodes)
         # A decorator may keep it (a command), `step_*` are called by their names in a script, and Textual calls the
         # board's `action_*` by their keys and `on_*` by what happened.
-        told.update(node.name for node in nodes if node.decorator_list or node.name.startswith(_BY_NAME))
+        by_name = (*_BY_NAME, "on_") if path.parent.name == "board" else _BY_NAME
+        told.update(node.name for node in nodes if node.decorator_list or node.name.startswith(by_name))
     return frozenset(name for name, count in defined.items() if told[name] <= count)
 
 

@@ -21,11 +21,9 @@ def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
         _empty(path)
         path.rmdir()
         return
-    except FileNotFoundError:
-        if ignore_errors:
-            return
     except OSError:
-        pass
+        if ignore_errors and not os.path.lexists(path):
+            return
     import shutil  # for directories in each other; bz2 and lzma are imported with it
 
     with contextlib.suppress(OSError):

@@ -20,8 +20,10 @@ from beam.process.table import Process
 
 GUARD_SHARE = 0.7  # the share of the timeout in which a guard that still runs may finish its own cleanup
 POLL_SECONDS = 0.004
-# A scan can miss every link of a quick chain of forks, unless no process was created during the scan. Where processes
-# are created all the time, or where that is unknown, so many empty scans in a row are enough.
+# One scan can miss every link of a quick chain of forks, and a process that is just being created or executes another
+# program. Nothing is left after so many empty scans in a row, if no process was created during any of them. Where
+# processes are created all the time, or where that is unknown, so many empty scans in a row are enough.
+QUIET_SCANS = 3
 EMPTY_SCANS = 50
 EMPTY_SCANS_IF_UNKNOWN = 5
 
@@ -97,8 +99,8 @@ def end_processes(
 
     Never ends this process or one of its ancestors. A guard that still runs may finish its own cleanup first: within
     `patience` seconds, or if that is None, within 70 % of `timeout`. An owner on another host or in another pid
-    namespace is ignored; `is_alive` returns None for it. Returns after a scan that found no process and could not miss
-    one, after `EMPTY_SCANS` scans in a row that found none, or after `timeout` seconds.
+    namespace is ignored; `is_alive` returns None for it. Returns after so many scans in a row that found no process as
+    the constants above say, or after `timeout` seconds.
     """
     began = time.monotonic()
     hunt = _Cleanup(marker.encode(), {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)})
@@ -108,16 +110,14 @@ def end_processes(
         hunt.signal_all(table.SIGSTOP)
         if len(hunt.seen) == known:
             break
-    empty = 0
+    empty = quiet = 0
     while True:
         known, newest = len(hunt.seen), table.newest_pid()
         struck = hunt.signal_all(table.SIGKILL)
         empty = 0 if struck else empty + 1
-        if newest == 0:
-            is_over = empty == EMPTY_SCANS_IF_UNKNOWN
-        else:
-            is_over = empty == EMPTY_SCANS or (empty > 0 and newest == table.newest_pid())
-        if is_over or time.monotonic() - began > timeout:
+        quiet = quiet + 1 if newest and empty and newest == table.newest_pid() else 0
+        enough = EMPTY_SCANS if newest else EMPTY_SCANS_IF_UNKNOWN
+        if quiet == QUIET_SCANS or empty == enough or time.monotonic() - began > timeout:
             left = tuple(sorted(pid for pid, start in struck if start_ticks(pid) == start))
             return CleanupResult(ended=len(hunt.seen) - len(left), left=left)
         if struck and len(hunt.seen) == known:

@@ -54,3 +54,22 @@ def test_a_tree_that_is_gone_is_an_error_unless_errors_are_ignored(tmp_path: Pat
     remove_tree(tmp_path / "gone", ignore_errors=True)
     with pytest.raises(FileNotFoundError):
         remove_tree(tmp_path / "gone")
+
+
+def test_a_file_that_somebody_else_removes_meanwhile_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    for name in ("a", "b", "c"):
+        (top / name).touch()
+    real = os.unlink
+
+    def unlink(path: str, *, dir_fd: int | None = None) -> None:
+        monkeypatch.setattr(os, "unlink", real)
+        real(path, dir_fd=dir_fd)
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    remove_tree(top, ignore_errors=True)
+    assert not top.exists()
