@@ -103,3 +103,11 @@ def test_a_process_that_was_stopped_during_a_search_has_no_slow_pattern(monkeypa
     monkeypatch.setattr(patterns, "time_limit", stopped_once)
     assert not patterns._takes_long(Slept(), "x")  # type: ignore[arg-type]
     assert len(tries) == 2
+
+
+def test_one_search_that_seems_slow_is_no_slow_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 9.0, 9.0, 9.001])
+    monkeypatch.setattr(patterns.time, "process_time", lambda: next(clock))
+    assert not patterns._takes_long(re.compile("a"), "b")
+    clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 3.0])
+    assert patterns._takes_long(re.compile("a"), "b")
