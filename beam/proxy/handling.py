@@ -197,7 +197,7 @@ class _Handler(Handler):
 
     def _answer_from_recording(self, proxy: ProxyState, call: Call, match: Match, exchange: Exchange) -> None:
         answer = exchange.answer
-        if call.kind == "ask":
+        if call.kind == "ask" and answer.usage != Usage():  # an answer that failed has no usage, and costs nothing
             proxy.spending.add(call.asked.model, answer.usage)
         proxy.count_request(
             ServedRequest(

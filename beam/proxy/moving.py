@@ -12,6 +12,12 @@ from collections.abc import Mapping, Sequence
 
 from beam.proxy import private
 
+# A folder counts only where a path begins: not in `src/app`, `./app` or `${ROOT}/app`, but after a flag (`-I/app`), and
+# after a line break that is escaped in the text of a JSON value. It ends with a whole name: not in `/app-2`, `/app.py`.
+_PATH_BEGINS = r"(?:(?<![\w.~)}-])|(?<=\\[nrt])|(?<=\s-[A-Za-z]))"
+_PATH_ENDS = r"(?![\w-]|\.\w)"
+_PLACEHOLDER = re.compile(r"\0(\d+)\0")  # a piece of a text in several events
+
 
 class FolderReplacer:
     """Replaces each folder of a recording (`then`) by the current folder with the same name (`now`)."""
@@ -21,7 +27,7 @@ class FolderReplacer:
         self._to = dict(pairs)
         paths = sorted(self._to, key=lambda path: -len(path))
         any_of = "|".join(re.escape(path) for path in paths)
-        self._pattern = re.compile(rf"(?:{any_of})(?![\w-])") if paths else None
+        self._pattern = re.compile(rf"{_PATH_BEGINS}(?:{any_of}){_PATH_ENDS}") if paths else None
         self._marks = tuple(path.encode() for path in paths)
 
     def data(self, data: bytes) -> bytes:
@@ -36,12 +42,33 @@ class FolderReplacer:
 
     def events(self, events: Sequence[bytes]) -> Sequence[bytes]:
         """Return the events of a stream, with their folders replaced. A path that is spread over several events is
-        replaced in the event where it begins."""
-        if self._pattern is None:
-            return events
+        replaced in the event where it begins.
+
+        The pieces of such texts are put aside while the other texts are changed: a new folder may contain the name of a
+        recorded one, and must not be replaced again.
+        """
         pattern = self._pattern
-        whole = private.rewrite(events, lambda pieces: replace_in_pieces(pieces, pattern, self._to))
-        return [self._event(event) for event in (whole or events)]
+        if pattern is None:
+            return events
+        moved: list[str] = []
+
+        def put_aside(pieces: list[str]) -> list[str]:
+            whole = "".join(pieces)
+            if not any(path in whole for path in self._to):
+                return pieces
+            first = len(moved)
+            moved.extend(replace_in_pieces(pieces, pattern, self._to))
+            return [f"\0{number}\0" for number in range(first, len(moved))]
+
+        def put_back(text: str) -> str:
+            found = _PLACEHOLDER.fullmatch(text)
+            return moved[int(found[1])] if found is not None and int(found[1]) < len(moved) else text
+
+        aside = private.rewrite(events, put_aside) or events
+        changed = [self._event(event) for event in aside]
+        if moved:
+            changed = [private.map_event(event, put_back) for event in changed]
+        return [_same_or(after, before) for after, before in zip(changed, events, strict=True)]
 
     def _event(self, event: bytes) -> bytes:
         if not any(mark in event for mark in self._marks):
@@ -51,6 +78,11 @@ class FolderReplacer:
     def _text(self, text: str) -> str:
         assert self._pattern is not None
         return self._pattern.sub(lambda found: self._to[found[0]], text)
+
+
+def _same_or(after: bytes, before: bytes) -> bytes:
+    """Return the event as it was if it means the same, else the changed one."""
+    return before if private.split_event(after) == private.split_event(before) else after
 
 
 def replace_in_pieces(pieces: Sequence[str], pattern: re.Pattern[str], to: Mapping[str, str]) -> list[str]:

@@ -225,6 +225,48 @@ def test_paths_in_an_answer_are_moved_also_where_they_lie_in_several_events() ->
     assert len(moved) == 2
 
 
+def moved_both_ways(text: str, then: dict[str, str], now: dict[str, str]) -> set[str]:
+    """The text moved as a part of a whole answer, of one event of a stream, and of two events."""
+    replacer = FolderReplacer(then, now)
+    whole = json.loads(replacer.data(json.dumps({"content": [{"text": text}]}).encode()))["content"][0]["text"]
+    found = {whole}
+    for at in (0, len(text) // 2):
+        bodies = [
+            {"type": "content_block_delta", "index": 0, "delta": {"text": part}} for part in (text[:at], text[at:])
+        ]
+        events = replacer.events([b"data: " + json.dumps(body).encode() + b"\n\n" for body in bodies])
+        found.add("".join(json.loads(event[6:])["delta"]["text"] for event in events))
+    return found
+
+
+WORKTREE = {"cwd": "/home/a/p"}, {"cwd": "/home/a/p/.worktrees/w"}
+SCRATCH = {"cwd": "/home/a/p", "tmp": "/tmp"}, {"cwd": "/srv/ci/p", "tmp": "/var/scratch"}
+CONTAINER = {"cwd": "/app"}, {"cwd": "/home/u/proj"}
+
+
+@pytest.mark.parametrize(
+    ("text", "places", "moved"),
+    [
+        ("/home/a/p/tmp/x.py", WORKTREE, "/home/a/p/.worktrees/w/tmp/x.py"),
+        ("/home/a/p/tmp/x.py /tmp/y", SCRATCH, "/srv/ci/p/tmp/x.py /var/scratch/y"),
+        ("src/app/y.py ./app ~/app ${R}/app", CONTAINER, "src/app/y.py ./app ~/app ${R}/app"),
+        (
+            "cc -I/app/include x=/app/y (/app) `/app`",
+            CONTAINER,
+            "cc -I/home/u/proj/include x=/home/u/proj/y (/home/u/proj) `/home/u/proj`",
+        ),
+        ("/app.py /app-2 /app. /app", CONTAINER, "/app.py /app-2 /home/u/proj. /home/u/proj"),
+        (r'"a\n/app/x"', CONTAINER, r'"a\n/home/u/proj/x"'),
+        ("/work/a.py", ({"cwd": "/work"}, {"cwd": "/home/u/work"}), "/home/u/work/a.py"),
+        ("\x007\x00 /app", CONTAINER, "\x007\x00 /home/u/proj"),
+    ],
+)
+def test_a_folder_is_replaced_once_and_only_where_a_path_begins_and_ends(
+    text: str, places: tuple[dict[str, str], dict[str, str]], moved: str
+) -> None:
+    assert moved_both_ways(text, *places) == {moved}
+
+
 def test_half_a_character_in_an_answer_does_not_keep_its_paths_from_being_moved() -> None:
     moved = FolderReplacer({"cwd": "/old"}, {"cwd": "/new"}).data(rb'{"path": "/old/a", "text": "\ud83d"}')
     assert json.loads(moved.decode("utf-8", "surrogatepass")) == {"path": "/new/a", "text": "\ud83d"}

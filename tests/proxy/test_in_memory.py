@@ -220,6 +220,19 @@ def test_what_was_recorded_is_replayed_byte_for_byte(memory: Make, tmp_path: Pat
     assert (again.model.urls, again.state.counts.exact, again.state.counts.replayed) == ([], 2, 2)
 
 
+def test_a_recorded_answer_that_failed_costs_nothing_in_a_replay_with_a_budget(memory: Make, tmp_path: Path) -> None:
+    answers = [(529, JSON, [b'{"e":1}']), (200, JSON, [WHOLE]), (200, JSON, [WHOLE])]
+    it = memory(Model(*answers), upstream="http://model", record=str(tmp_path / "r"), budget=Budget(usd=1.0))
+    texts = ("one", "two", "three")
+    assert [it.ask(text, stream=False).status for text in texts] == [529, 200, 200]
+    it.state.recorder.close()  # type: ignore[union-attr]
+    again = memory(replay=str(tmp_path / "r"), budget=Budget(usd=1.0))
+    assert [again.ask(text, stream=False).status for text in texts] == [529, 200, 200]
+    counts = again.state.counts
+    assert (counts.usage, counts.cost_usd) == (it.state.counts.usage, it.state.counts.cost_usd)
+    assert counts.usage.calls == 2
+
+
 def test_a_recording_has_the_request_without_keys_and_the_answer_in_a_file_of_its_own(
     memory: Make, tmp_path: Path
 ) -> None:
