@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
 
 from beam.agents.claude.history import TranscriptLine
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import NotFoundError, UsageError
 from beam.model.events import Text, ToolCalled
 from beam.root.user_dirs import state_dir
+from beam.secrets.redact import redact_event
 from beam.teams import board, hooks_install
 from beam.teams.board import LastActivity, MailLine, TaskLine, TeamLine, TeamShown
 from beam.teams.diff import Team
@@ -22,9 +26,12 @@ from beam.teams.stuck import Wait, stuck
 from beam.teams.usage import Usage
 from beam.teams.watch import Teams, homes, spool_dir
 
+S = TypeVar("S", bound=Struct)
+
 
 class TeamsHere:
-    """The present teams in these Claude homes (Claude Code's configuration directories). Reading changes no file."""
+    """The present teams in these Claude homes (Claude Code's configuration directories), without the secrets in their
+    texts. Reading changes no file."""
 
     def __init__(self, environ: Mapping[str, str], *, claude_homes: Sequence[str] = ()) -> None:
         self._look = TeamsSnapshot(homes(environ, claude_homes))
@@ -33,7 +40,7 @@ class TeamsHere:
         """Return every team, first those with a living lead. Inboxes and task lists that belong to no team come
         last."""
         rank = {"live": 0, "starting": 1, "stale": 2, "orphan": 3, "tasks": 4}
-        lines = [board.team_line(team) for team in self._look.teams()]
+        lines = _redacted(board.team_line(team) for team in self._look.teams())
         return sorted(lines, key=lambda line: (rank[line.state], line.created or "", line.team))
 
     def show(self, name: str) -> TeamShown:
@@ -46,23 +53,24 @@ class TeamsHere:
                 doing[member] = _updated_activity(doing.get(member, LastActivity()), line)
         _fill_in_states(team, doing)
         used = usage.used()
-        return TeamShown(
+        shown = TeamShown(
             team=board.team_line(team),
             members=tuple(board.member_lines(team, used, doing)),
             waits=tuple(stuck(team, self._look.now_ns, longer_than_s=0)),
             usage=tuple(used),
         )
+        return redact_event(shown)[0]
 
     def tasks(self, name: str) -> list[TaskLine]:
         """Return a team's tasks. Raises NotFoundError, UsageError."""
-        return board.task_lines(self._team(name))
+        return _redacted(board.task_lines(self._team(name)))
 
     def mail(self, name: str, *, by_thread: bool = False) -> list[MailLine]:
         """Return a team's mail: the messages in its inboxes, and those that its transcripts still contain. With
         `by_thread`, the mail is ordered by thread. Raises NotFoundError, UsageError."""
         team = self._team(name)
         self._look.apply_transcripts(team)
-        lines = board.mail_lines(team)
+        lines = _redacted(board.mail_lines(team))
         return board.group_by_thread(lines) if by_thread else lines
 
     def stuck(self, longer_than_s: float, *, names: Sequence[str] = ()) -> list[Wait]:
@@ -72,7 +80,7 @@ class TeamsHere:
         for team in teams:
             _fill_in_states(team, _activities(self._look.last_lines(team)))
         waits = [wait for team in teams for wait in stuck(team, self._look.now_ns, longer_than_s=longer_than_s)]
-        return sorted(waits, key=lambda wait: -wait.seconds)
+        return sorted(_redacted(waits), key=lambda wait: -wait.seconds)
 
     def _team(self, name: str) -> Team:
         teams = self._look.teams()
@@ -106,7 +114,11 @@ def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShow
                 usage=(),
             )
         )
-    return sorted(found, key=lambda shown: shown.team.created or "", reverse=True)
+    return sorted(_redacted(found), key=lambda shown: shown.team.created or "", reverse=True)
+
+
+def _redacted(found: Iterable[S]) -> list[S]:
+    return [redact_event(one)[0] for one in found]
 
 
 def _activities(lines: Iterable[tuple[str, TranscriptLine]]) -> dict[str, LastActivity]:

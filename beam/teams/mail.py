@@ -77,6 +77,7 @@ class TeamMail:
         for gone in self._inboxes.get(to, set()) - now:
             events += self._delivered(self._letters[to, gone], at_ns, "files")
         self._inboxes[to] = now
+        self._forget_ended()
         return events, fresh
 
     def _replace_provisional_id(self, to: str, mail: Mail) -> Letter | None:
@@ -106,6 +107,7 @@ class TeamMail:
         if (to, mail.id) in self._letters:
             return []
         sent = self._sent(self._replace_provisional_id(to, mail) or self._add(to, mail, mail.sent_ns), source)
+        self._forget_ended()
         return [] if sent is None else [sent]
 
     def on_failed(self, to: str, mail: Mail, why: str, source: str) -> list[Event]:
@@ -129,20 +131,31 @@ class TeamMail:
             return [], None
         letter = self._add(to, mail, mail.sent_ns)
         sent = self._sent(letter, source)
-        return [*([] if sent is None else [sent]), *self._delivered(letter, mail.sent_ns, source)], letter
+        events = [*([] if sent is None else [sent]), *self._delivered(letter, mail.sent_ns, source)]
+        self._forget_ended()
+        return events, letter
 
     def _add(self, to: str, mail: Mail, at_ns: int) -> Letter:
         letter = Letter(mail, to, mail.sent_ns or at_ns)
         self._letters[to, mail.id] = letter
         self._by_text.setdefault((to, mail.sender, mail.text.strip()), []).append(letter)
-        if len(self._letters) > _KEPT_LETTERS:
-            self._forget()
         return letter
 
-    def _forget(self) -> None:
-        for key in [key for key, letter in self._letters.items() if letter.ended_ns][: _KEPT_LETTERS // 4]:
-            letter = self._letters.pop(key)
-            self._by_text.pop((letter.to, letter.mail.sender, letter.mail.text.strip()), None)
+    def _forget_ended(self) -> None:
+        """Forget a part of the messages that were delivered or lost, if too many are known. A message that is still in
+        an inbox (marked as read) is kept; otherwise the next look at the inbox would report it again."""
+        if len(self._letters) <= _KEPT_LETTERS:
+            return
+        ended = [key for key, letter in self._letters.items() if letter.ended_ns and not self._is_in_inbox(*key)]
+        gone = [self._letters.pop(key) for key in ended[: _KEPT_LETTERS // 4]]
+        gone_ids = {id(letter) for letter in gone}
+        for text in {(letter.to, letter.mail.sender, letter.mail.text.strip()) for letter in gone}:
+            kept = [letter for letter in self._by_text.pop(text, ()) if id(letter) not in gone_ids]
+            if kept:
+                self._by_text[text] = kept
+
+    def _is_in_inbox(self, to: str, mail_id: str) -> bool:
+        return mail_id in self._inboxes.get(to, ())
 
     def _sent(self, letter: Letter, source: str) -> Event | None:
         mail = letter.mail

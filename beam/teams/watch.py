@@ -19,6 +19,7 @@ from beam.base.clock import rfc3339
 from beam.model.events import Event, Notice
 from beam.process import table, tree
 from beam.root.user_dirs import state_dir, user_home
+from beam.secrets.redact import redact_event
 from beam.teams import disk, model
 from beam.teams.changes import Changes
 from beam.teams.diff import STARTING_NS, Diff, Team
@@ -195,9 +196,9 @@ class Teams:
     # -- news ----------------------------------------------------------------------------------------------------------
 
     def _push(self, events: Iterable[Event], *, ticket: int | None = None) -> None:
-        """Add events to the buffer that orders them. During the initial reading, events from before the requested time
-        are left out."""
-        wanted_events = events if self._is_begun else [event for event in events if event.ts >= self._since]
+        """Add events to the buffer that orders them, without the secrets in their texts. During the initial reading,
+        events from before the requested time are left out."""
+        wanted_events = [redact_event(event)[0] for event in events if self._is_begun or event.ts >= self._since]
         self._order.push(wanted_events, self._now(), ticket=ticket)
 
     def _apply_file(self, snapshot: FileSnapshot) -> list[Event]:

@@ -101,6 +101,7 @@ def test_who_waits_longest_comes_first(here: TeamsHere, monkeypatch: pytest.Monk
         return [SimpleNamespace(seconds=5 if team.name == "review" else 9)]
 
     monkeypatch.setattr(module, "stuck", waits)
+    monkeypatch.setattr(module, "redact_event", lambda wait: (wait, 0))
     assert [each.seconds for each in here.stuck(3.0)] == [9, 5]
     assert sorted(given) == [("previews", 3.0), ("review", 3.0)]
     assert [each.seconds for each in here.stuck(3.0, names=["review"])] == [5]
@@ -174,6 +175,7 @@ def test_living_teams_of_two_and_more_stand_the_newest_first(monkeypatch: pytest
         module, "stuck", lambda team, now_ns, *, longer_than_s: given.append((now_ns, longer_than_s)) or ["w"]
     )
     monkeypatch.setattr(module, "TeamShown", lambda **fields: SimpleNamespace(**fields))
+    monkeypatch.setattr(module, "redact_event", lambda shown: (shown, 0))
     found = module.standing(live, now_ns=7, longer_than_s=3.0)  # type: ignore[arg-type]
     assert [shown.team.name for shown in found] == ["d", "a", "e"] and given == [(7, 3.0)] * 3
     at = "2026-01-01T00:00:00Z"

@@ -325,3 +325,26 @@ def test_a_call_that_began_before_the_watch_is_reported_by_its_hook() -> None:
     given = {"tool": "SendMessage", "call_id": "c1", "input": {"to": "bob", "message": "hi"}, "response": record}
     assert tags(diff.hook(H, hook("PostToolUse", **given)) or ()) == ["mail.sent"]
     assert diff.hook(H, hook("PostToolUse", **given)) == []
+
+
+def test_read_messages_that_stay_in_an_inbox_are_told_once_however_many_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mail_module, "_KEPT_LETTERS", 8)
+    diff, team = started(BOB)
+    inbox = [Mail(id=f"m{n}", sender="ann", text="same", sent_ns=S, is_read=True) for n in range(12)]
+    assert tags(diff.inbox(H, T, "bob", inbox, 4 * S)).count("mail.sent") == 12
+    assert diff.inbox(H, T, "bob", inbox, 5 * S) == []
+    more = [*inbox, Mail(id="new", sender="ann", text="same", sent_ns=6 * S)]
+    assert tags(diff.inbox(H, T, "bob", more, 6 * S)) == ["mail.sent"]
+    assert tags(diff.inbox(H, T, "bob", [], 7 * S))[:1] == ["mail.delivered"]
+    assert len(team.post.letters) < 13  # those that ended are forgotten, a part at a time
+
+
+def test_an_inbox_with_many_read_messages_may_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mail_module, "_KEPT_LETTERS", 8)
+    diff, _ = started(BOB)
+    diff.inbox(H, T, "bob", [Mail(id=f"m{n}", sender="ann", text="x", sent_ns=S, is_read=True) for n in range(12)], S)
+    diff.inbox(H, T, "eve", [Mail(id=f"e{n}", sender="ann", text="x", sent_ns=S) for n in range(12)], S)
+    gone = tags(diff.inbox_gone(H, T, "bob", 2 * S)) + tags(diff.inbox_gone(H, T, "eve", 2 * S))
+    assert gone.count("mail.lost") == 12

@@ -17,13 +17,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from beam import TeamsHere
 from beam.model import events
 from beam.model.events import Event
 from beam.process import tree
 from beam.teams.watch import LEAVING_NS, Teams, homes
 from tests.support.cli import eventually
+from tests.support.secrets import SECRETS
 from tests.teams.teams_replay import ALL, WITH_TRANSCRIPTS, Scratch, drain, proved
 
 pytestmark = pytest.mark.acceptance
@@ -388,3 +391,32 @@ def test_the_home_is_the_one_that_claude_code_would_use(tmp_path: Path) -> None:
     assert homes({"HOME": "/h"}) == ("/h/.claude",)
     assert homes({"HOME": "/h", "CLAUDE_CONFIG_DIR": "/x"}) == ("/x",)
     assert homes({"HOME": "/h"}, ["/a", "/b", "/a"]) == ("/a", "/b")
+
+
+def test_a_secret_in_what_a_team_says_is_not_told(tmp_path: Path) -> None:
+    text, _, secret = SECRETS["anthropic-key 0"]
+    with team(tmp_path / "c", prompt=text) as (teams, found):
+        put(tmp_path / "c", "bob", [{"from": "a", "msg_id": "m", "text": text}])
+        (tmp_path / "c" / "tasks" / "session-1").mkdir()
+        task = {"id": "1", "subject": text, "description": text, "status": "pending"}
+        (tmp_path / "c" / "tasks" / "session-1" / "1.json").write_text(json.dumps(task))
+        drain(teams, found)
+    told = msgspec.json.encode(found).decode()
+    assert len(of(found, events.MailSent)) == len(of(found, events.TaskCreated)) == 1
+    assert secret not in told and told.count("[redacted:anthropic-key]") >= 2
+
+
+def test_a_secret_in_what_a_team_says_is_not_shown(tmp_path: Path) -> None:
+    text, _, secret = SECRETS["anthropic-key 0"]
+    home = tmp_path / "c"
+    with team(home, prompt=text):
+        put(home, "bob", [{"from": "a", "msg_id": "m", "text": text}])
+        (home / "tasks" / "session-1").mkdir()
+        task = {"id": "1", "subject": text, "description": text, "status": "pending"}
+        (home / "tasks" / "session-1" / "1.json").write_text(json.dumps(task))
+        here = TeamsHere({"HOME": str(tmp_path)}, claude_homes=[str(home)])
+        (line,) = here.teams()
+        shown = [line, here.show(line.team), *here.tasks(line.team), *here.mail(line.team), *here.stuck(0)]
+    assert len(shown) >= 4
+    text = msgspec.json.encode(shown).decode()
+    assert secret not in text and text.count("[redacted:anthropic-key]") >= 2
