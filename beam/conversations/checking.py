@@ -48,7 +48,8 @@ class CheckRunner:
     ) -> CheckResult:
         """Return the result of one check of the subject. A judge's turn is added to `judged`.
 
-        In a step that has failed already (`is_over`), no judge is asked. After a stop of the run, no command is begun.
+        In a step that has failed already (`is_over`), no judge is asked. After a stop of the run, no command is begun,
+        and an empty answer fails no judge's check.
         """
         line = self._scenario.source.lines.get(asked.at)
         if isinstance(asked.value, Judging):
@@ -56,7 +57,7 @@ class CheckRunner:
                 return CheckResult(
                     name=f"judge: {value_text(asked.value.rubric)}",
                     kind="judge",
-                    verdict=Verdict.SKIPPED,
+                    verdict=Verdict.SKIPPED if is_over or self._stopped_by() else Verdict.FAILED,
                     detail="there is nothing to judge",
                     line=line,
                 )

@@ -6,7 +6,6 @@ The prompt has numbers in place of the agents' names. Values in, values out.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 
@@ -110,4 +109,4 @@ def _with_agent_names(reason: str, answers: Sequence[Answer]) -> str:
 
 
 def _is_score(given: object) -> bool:
-    return isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given) and 0 <= given <= 10
+    return isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given <= 10

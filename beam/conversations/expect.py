@@ -23,7 +23,8 @@ from beam.model.outcome import Status
 
 _SHOWN_CHARACTERS = 100
 _MAX_CHECK_S = 5.0  # for the patterns of one check
-_MAX_SEARCHED = 200_000  # characters: a pattern may need a time that grows with their square
+_MAX_SEARCHED = 256 << 10  # characters, as many as are kept of a command's output; a pattern's time may be their square
+_UNKNOWN_CHANGES = "this is no git repository, so nobody knows what was changed"
 FILE_CHECKS = frozenset({"file_exists", "file_absent", "file_contains", "diff", "command"})  # useless in a replay
 
 
@@ -74,6 +75,8 @@ def check(asked: Check, subject: Subject, line: int | None) -> CheckResult:
             is_so, detail = _CHECKS[asked.kind](asked.value, subject)
     except TimeoutError:
         is_so, detail = False, f"a pattern in it took longer than {_MAX_CHECK_S:g} s on this text; write a simpler one"
+    except RecursionError:
+        is_so, detail = False, f"it can't be checked, because something is nested too deeply; {_answer_note(subject)}"
     verdict = Verdict.PASSED if is_so else Verdict.FAILED
     return CheckResult(name=name, kind=asked.kind, line=line, verdict=verdict, detail=detail)
 
@@ -124,7 +127,11 @@ def _regex(value: Any, subject: Subject) -> CheckFinding:
 
 def _not_regex(value: Any, subject: Subject) -> CheckFinding:
     there = [pattern for pattern in value if _matches(pattern, subject.reply)]
-    return not there, "" if not there else f"something matches {_cut(there[0])!r}; {_answer_note(subject)}"
+    if there:
+        return False, f"something matches {_cut(there[0])!r}; {_answer_note(subject)}"
+    if len(subject.reply) > _MAX_SEARCHED:
+        return False, f"only the first {_MAX_SEARCHED:,} of {len(subject.reply):,} characters were searched"
+    return True, ""
 
 
 def json_in(turns: Sequence[TurnFacts], reply: str) -> object:
@@ -132,7 +139,10 @@ def json_in(turns: Sequence[TurnFacts], reply: str) -> object:
     block or an object in the answer. Raises ValueError if there is none."""
     outcome = turns[-1].outcome if turns else None
     if outcome is not None and isinstance(outcome.structured, msgspec.Raw):
-        return msgspec.json.decode(outcome.structured)
+        try:
+            return msgspec.json.decode(outcome.structured)
+        except RecursionError as error:
+            raise ValueError("the answer is nested too deeply") from error
     fenced = re.findall(r"^```(?:json)?\s*\n(.*?)^```", reply, re.MULTILINE | re.DOTALL)
     start, end = reply.find("{"), reply.rfind("}")
     for text in (reply, *fenced, reply[start : end + 1] if 0 <= start < end else ""):
@@ -145,13 +155,19 @@ def json_in(turns: Sequence[TurnFacts], reply: str) -> object:
 
 def _schema(value: Any, subject: Subject) -> CheckFinding:
     import jsonschema
+    from referencing import Registry
 
     try:
         found = json_in(subject.turns, subject.reply)
     except ValueError as error:
         return False, f"{error}; {_answer_note(subject)}"
-    validator = jsonschema.Draft202012Validator(msgspec.json.decode(value))
-    wrong = next(iter(validator.iter_errors(found)), None)
+    try:
+        validator = jsonschema.Draft202012Validator(msgspec.json.decode(value), registry=Registry())
+        wrong = next(iter(validator.iter_errors(found)), None)
+    except (TimeoutError, RecursionError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a reference in the schema, or a huge number, can't be used
+        return False, f"the schema can't be applied: {_cut(str(error))}; {_answer_note(subject)}"
     if wrong is None:
         return True, ""
     where = "".join(f"[{part!r}]" for part in wrong.absolute_path)
@@ -275,6 +291,9 @@ def _files_changed(value: Any, subject: Subject) -> CheckFinding:
     found = subject.changed()
     paths = list(dict.fromkeys([*found.paths, *(file.path for turn in subject.turns for file in turn.files)]))
     said = f"changed: {_cut(', '.join(paths))}" if paths else "no file was changed"
+    is_known = found.known or subject.is_replayed
+    if value is False and not paths and not is_known:
+        return False, _UNKNOWN_CHANGES
     if value is True or value is False:
         return bool(paths) is value, said
     if not isinstance(value, dict):
@@ -287,6 +306,8 @@ def _files_changed(value: Any, subject: Subject) -> CheckFinding:
             return False, f"{_cut(path)} was changed, too"
         if _matches_any(path, never):
             return False, f"{_cut(path)} was changed"
+    if not is_known and value.keys() & {"most", "only", "never"}:
+        return False, _UNKNOWN_CHANGES
     return True, said
 
 
@@ -297,7 +318,7 @@ def _matches_any(path: str, patterns: Sequence[str]) -> bool:
 def _diff(value: Any, subject: Subject) -> CheckFinding:
     found = subject.changed()
     if not found.known:
-        return False, "this is no git repository, so nobody knows what was changed"
+        return False, _UNKNOWN_CHANGES
     figures = {
         "files": len(found.paths),
         "lines": found.added + found.removed,

@@ -3,8 +3,6 @@ answer."""
 
 from __future__ import annotations
 
-import math
-
 from msgspec import Struct
 
 from beam.base.digest import sha256
@@ -47,11 +45,6 @@ def score_in(turn: TurnFacts) -> Score:
     if not isinstance(found, dict):
         return Score(None, "the answer is no JSON object")
     score, reason = found.get("score"), str(found.get("reason") or "")[:500]
-    if (
-        isinstance(score, bool)
-        or not isinstance(score, (int, float))
-        or not math.isfinite(score)
-        or not 0 <= score <= 10
-    ):
+    if isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 10:
         return Score(None, "the answer has no score from 0 to 10")
     return Score(float(score), reason)

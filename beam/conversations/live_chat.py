@@ -52,6 +52,7 @@ class LiveChat:
         self._began: set[str] = set()
         self._spent = ""  # which budget is used up
         self._question = ""  # the moderator's prompt, until it has answered
+        self._asked = 0  # how many lines there were when the moderator's prompt was made
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -62,14 +63,19 @@ class LiveChat:
         choice = self._speaker is None and self.moderator is not None
         agent = self.moderator if choice else self._speaker
         assert agent is not None
-        if choice:
-            prompt = self._question = self._question or self._floor.moderator_prompt()
-        else:
-            prompt = self._floor.prompt(agent)
+        prompt = self._moderator_prompt() if choice else self._floor.prompt(agent)
         self._given = None
         turn = NextTurn(agent, prompt, agent not in self._began, choice)
         self._now = (turn, TurnFacts(agent, prompt))
         return turn
+
+    def _moderator_prompt(self) -> str:
+        """Return the prompt for the moderator. If its last turn was cancelled, that is the same prompt again, and what
+        was said since."""
+        if not self._question or self._asked < len(self._floor.lines):
+            parts = (self._question, self._floor.moderator_prompt())
+            self._question, self._asked = "\n\n".join(filter(None, parts)), len(self._floor.lines)
+        return self._question
 
     def event(self, event: Event) -> None:
         """Add an event of the running turn."""

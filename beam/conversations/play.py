@@ -28,6 +28,7 @@ from beam.conversations.result import (
 )
 from beam.conversations.run_options import RunOptions, StepBegan, Warned, Watch
 from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending, Step, checks_of
+from beam.conversations.step_files import real_paths
 from beam.conversations.steps import StepRunner
 from beam.turns.signals import stop_on_signals
 
@@ -74,6 +75,7 @@ class _Run:
         self.counts = ReplayCounts()
         self.worktrees: list[WorktreeResult] = []
         self.lost = ""  # why the changes of a work tree could not be committed
+        self._real_paths = real_paths(scenario)
 
     def _on_budget_nearly_used_up(self, text: str) -> None:
         self.watch(Warned(text))
@@ -127,7 +129,7 @@ class _Run:
     def _result(self, times: int, passes: int, duration_s: float) -> RunResult:
         steps = tuple(self.steps)
         rate = self.scenario.pass_rate if self.options.pass_rate is None else self.options.pass_rate
-        is_good = passes >= rate * times and not self.stopped
+        is_good = passes >= round(rate * times, 9) and not self.stopped
         code, why = run_exit_code(steps), ""
         if is_good:
             code = 0
@@ -203,6 +205,7 @@ class _Run:
             ci=self.options.ci,
             restores=tree is not None,
         )
+        runner.files.real_paths = self._real_paths
         found: list[StepResult] = []
         try:
             if tree is not None or self._needs_snapshots():

@@ -13,6 +13,7 @@ from beam.base.errors import BeamError, DiskError, UsageError
 from beam.conversations.changes import FolderChanges
 from beam.conversations.result import WorktreeResult
 from beam.conversations.scenario import Worktree
+from beam.model.events import Owner
 from beam.process import owned, tree
 from beam.worktree import calls, index
 from beam.worktree.repository import Repository
@@ -48,7 +49,7 @@ class RunWorktrees:
 
     def _add_calls(self, path: Path, branch: str, start: str) -> calls.GitCalls[None]:
         call = self._repository.call
-        reason, what = owned.owner_text(tree.this_process()), ("-b", branch, str(path), start)
+        reason, what = f"{owned.owner_text(tree.this_process())} {branch}", ("-b", branch, str(path), start)
         try:
             # Locked from the start: if this process is killed, git goes on, and the next run removes what it made.
             yield call("worktree", "add", "-q", "--lock", "--reason", reason, *what)
@@ -67,7 +68,7 @@ class RunWorktrees:
         found = made.changes(before, after)
         diff = made.diff(before, after) if found.paths else ""
         self._check_link(path)
-        commit_all(made.repository)
+        commit_all(made.repository, branch)
         own = self._repository
         is_same = not found.paths and own.output("rev-parse", branch) == own.output("rev-parse", wanted.start)
         made.close()
@@ -91,7 +92,7 @@ class RunWorktrees:
     def remove_leftovers(self, folder: Path) -> list[str]:
         """Remove the work trees below that folder whose runs were killed; return the branches that keep their changes.
 
-        The reason that git stores for the lock of a work tree names the process of its run.
+        The reason that git stores for the lock of a work tree names the process of its run, and its branch.
         """
         try:
             listed = self._repository.output("worktree", "list", "--porcelain")
@@ -100,15 +101,16 @@ class RunWorktrees:
         found = []
         for entry in listed.split("\n\n"):
             given = dict(line.partition(" ")[::2] for line in entry.splitlines())
-            path, owner = Path(given.get("worktree", "")), owned.owner_in(given.get("locked", ""))
+            path, (owner, branch) = Path(given.get("worktree", "")), _owner_and_branch(given.get("locked", ""))
+            branch = branch or given.get("branch", "").removeprefix("refs/heads/")
             if owner is None or path.parent != folder or tree.is_alive(owner) is not False or path.is_symlink():
                 continue
             with contextlib.suppress(UsageError, DiskError):
                 if path.is_dir():
                     self._check_link(path)
-                    commit_all(Repository(path, self._environ, project=self._repository.project))
+                    commit_all(Repository(path, self._environ, project=self._repository.project), branch)
                 self.abandon(path)
-                found.append(given.get("branch", "").removeprefix("refs/heads/"))
+                found.append(branch)
         return found
 
     def _check_link(self, path: Path) -> None:
@@ -124,9 +126,26 @@ class RunWorktrees:
             )
 
 
-def commit_all(repository: Repository) -> None:
-    """Commit all changes in a work tree. Raises UsageError."""
+def commit_all(repository: Repository, branch: str) -> None:
+    """Commit all changes in a work tree to its branch, even if something in the run has left the branch.
+
+    Raises UsageError, also if the commit does not contain what is in the branch.
+    """
     repository.run(_commit_calls(repository))
+    name = f"refs/heads/{branch}"
+    head = repository.output("rev-parse", "--verify", "HEAD")
+    has_branch = repository.succeeds("rev-parse", "-q", "--verify", name)
+    before = repository.output("rev-parse", "--verify", name) if has_branch else ""
+    if head == before:
+        return
+    if not has_branch or not repository.succeeds("merge-base", "--is-ancestor", before, head):
+        why = f"and the commit {head[:12]} there does not contain it" if has_branch else "which is gone"
+        raise UsageError(
+            f"the work tree has left its branch {branch}, {why}",
+            f"look at {repository.folder} with git log",
+            subject=str(repository.folder),
+        )
+    repository.output("update-ref", "--no-deref", name, head, before)
 
 
 def _commit_calls(repository: Repository) -> calls.GitCalls[None]:
@@ -140,6 +159,15 @@ def _commit_calls(repository: Repository) -> calls.GitCalls[None]:
         yield call("update-index", "-z", "--add", "--index-info", stdin=b"\0".join(back))
     if not (yield from index.succeeds(call, "diff", "--cached", "--quiet", "HEAD")):
         yield call("commit", "-q", "--no-verify", "-m", "What the run changed")
+
+
+def _owner_and_branch(reason: str) -> tuple[Owner | None, str]:
+    """Return the process and the branch that the reason of a lock names; "" for the branch in a lock of an earlier
+    beam."""
+    if owner := owned.owner_in(reason):
+        return owner, ""
+    text, _, branch = reason.rpartition(" ")
+    return owned.owner_in(text), branch
 
 
 def _read_git_file(path: Path) -> str:

@@ -370,11 +370,54 @@ class JsonSchema(Struct, frozen=True):
             raise wrong_kind_error("a JSON Schema", value, at, source, "a schema is keys and values")
         try:
             jsonschema.Draft202012Validator.check_schema(value)
+            unresolved = _unresolved_reference(value)
         except jsonschema.SchemaError as error:
             raise source.error(
                 at, f"not a JSON Schema: {error.message[:120]}", "look it up at json-schema.org"
             ) from error
+        except RecursionError as error:
+            raise source.error(at, "not a JSON Schema: it is nested too deeply", "make it flatter") from error
+        except (AttributeError, TypeError) as error:  # such a part is read by the rules of its own `$schema`
+            raise source.error(
+                at, "not a JSON Schema: a part does not follow the `$schema` that it names", "leave that `$schema` out"
+            ) from error
+        if unresolved:
+            raise source.error(
+                at,
+                f"not a JSON Schema: {unresolved[:120]!r} is no place in it",
+                "a `$ref` leads to a place in the same schema, as #/$defs/NAME does; no other schema is fetched",
+            )
         return value
 
     def schema(self) -> Schema:
         return {"type": "object"}
+
+
+def _unresolved_reference(schema: dict[str, object]) -> str:
+    """Return the first reference of a JSON Schema that leads to no schema in it or in a standard; "" if there is none.
+    Raises SchemaError if a reference leads to something else. Nothing is fetched."""
+    import jsonschema
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+    from referencing.exceptions import CannotDetermineSpecification, Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    top = DRAFT202012.create_resource(schema)
+    left = [(top, REGISTRY.resolver_with_root(top))]
+    seen: set[int] = set()
+    while left:
+        resource, resolver = left.pop()
+        if id(resource.contents) in seen or not isinstance(resource.contents, Mapping):
+            continue
+        seen.add(id(resource.contents))
+        for key in ("$ref", "$dynamicRef"):
+            reference = resource.contents.get(key)
+            if not isinstance(reference, str):
+                continue
+            try:
+                found = resolver.lookup(reference)
+            except (Unresolvable, CannotDetermineSpecification, ValueError):
+                return reference
+            jsonschema.Draft202012Validator.check_schema(found.contents)
+            left.append((DRAFT202012.create_resource(found.contents), found.resolver))
+        left += [(each, resolver.in_subresource(each)) for each in resource.subresources()]
+    return ""

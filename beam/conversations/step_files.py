@@ -16,11 +16,18 @@ from beam.conversations.scenario import Scenario
 _MAX_FILE = 1 << 20
 
 
+def real_paths(scenario: Scenario) -> dict[str, str]:
+    """Return where the paths of the files in the scenario's prompts lead now."""
+    parts = (part for step in scenario.all_steps() for part in getattr(step, "prompt", ()))
+    return {part.value: os.path.realpath(part.value) for part in parts if part.kind == "file"}
+
+
 class StepFiles:
     """The files in the folder where the agents work.
 
     `restores`: the changes of the files are recorded, and applied again in a replay. `before` is the snapshot from when
-    the run began; "" outside of a git repository.
+    the run began; "" outside of a git repository. `real_paths` is where the paths of the prompts' files led when the
+    run began.
     """
 
     def __init__(
@@ -39,8 +46,7 @@ class StepFiles:
         self._replay = replay
         self.restores = restores
         self.before = ""
-        parts = (part for step in scenario.all_steps() for part in getattr(step, "prompt", ()))
-        self._real_paths = {part.value: os.path.realpath(part.value) for part in parts if part.kind == "file"}
+        self.real_paths = real_paths(scenario)
 
     async def begin(self) -> None:
         """Take a snapshot of the files before the first step."""
@@ -110,10 +116,10 @@ class StepFiles:
     def prompt_file_text(self, path: str) -> str:
         """Return the text of a file for a prompt. Raises UsageError if the file is gone, or if a link on its path was
         changed since the run began."""
-        if os.path.realpath(path) != self._real_paths[path]:
-            what = f"{path} led to {self._real_paths[path]} when the run began, and leads elsewhere now"
+        if os.path.realpath(path) != self.real_paths[path]:
+            what = f"{path} led to {self.real_paths[path]} when the run began, and leads elsewhere now"
             raise UsageError(what, "an agent may have put a link there", subject=path)
         try:
-            return files.read(Path(self._real_paths[path]), _MAX_FILE).decode("utf-8", "replace")
+            return files.read(Path(self.real_paths[path]), _MAX_FILE).decode("utf-8", "replace")
         except FileNotFoundError as error:
             raise UsageError(f"{path} is gone", "it was there when the run began", subject=path) from error

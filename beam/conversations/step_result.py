@@ -12,13 +12,13 @@ from beam.model.outcome import Status
 _ALLOWED_STATUS: Mapping[str, Status] = {"denied": Status.DENIED, "truncated": Status.TRUNCATED}
 
 
-def is_failure(turn: TurnFacts, step: Step) -> bool:
+def is_failure(turn: TurnFacts, step: Step, allow: frozenset[str]) -> bool:
     """Return whether the turn makes its step fail. It does if it ended without success, no limit of the step cut it,
-    and the step neither allows nor checks how it ends."""
+    the step doesn't check how it ends, and neither the step nor its scenario (`allow`) allows it."""
     outcome = turn.outcome
     if outcome is None or not outcome.exit_code or turn.cut:
         return False
-    if any(_ALLOWED_STATUS.get(word) is outcome.status for word in step.allow):
+    if any(_ALLOWED_STATUS.get(word) is outcome.status for word in step.allow | allow):
         return False
     return not any(each.kind in ("status", "exit_code") for each in step.expect)
 

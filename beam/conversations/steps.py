@@ -238,6 +238,8 @@ class StepRunner:
         result = self._results.get(step)
         if result is None or result.verdict is Verdict.SKIPPED:
             raise _SkipError(f"step {step} was not run")
+        if result.verdict is Verdict.FAILED:
+            raise _SkipError(f"step {step} failed")
         if not result.reply.strip():
             raise _SkipError(f"step {step} said nothing")
         return result.reply
@@ -312,7 +314,7 @@ class StepRunner:
     ) -> StepResult:
         """Return the result of a step before its checks. The result is failed if a turn failed, unless the step expects
         the failure."""
-        failed = next((turn for turn in facts if is_failure(turn, step)), None)
+        failed = next((turn for turn in facts if is_failure(turn, step, self.scenario.allow)), None)
         if failed is not None and failed.outcome is not None and not why:
             outcome = failed.outcome
             word = f"{outcome.status} ({outcome.class_})" if outcome.class_ else str(outcome.status)

@@ -127,6 +127,8 @@ def test_whom_a_moderator_names(answer: str, named: str | None) -> None:
         ('{"score": 8, "reason": "good"}', 8.0),
         ('Sure:\n```json\n{"score": 0.5, "reason": ""}\n```', 0.5),
         ('{"score": 11}', None),
+        (f'{{"score": 1{"0" * 400}}}', None),
+        (f'{{"score": -1{"0" * 400}}}', None),
         ('{"score": true}', None),
         ('{"score": "9"}', None),
         ("[9]", None),

@@ -58,6 +58,7 @@ def test_equal_scores_name_no_best() -> None:
         "[1, 2, 3]",
         '{"scores": [1, 2]}',
         '{"scores": [1, 2, 11]}',
+        f'{{"scores": [1, 2, 1{"0" * 400}]}}',
         '{"scores": [1, 2, true]}',
         '{"scores": [1, 2, "3"]}',
         '{"best": 2}',

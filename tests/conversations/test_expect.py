@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam.conversations.expect import Changes, Subject, check, ci_failures
+from beam.conversations.expect import Changes, Subject, check, ci_failures, json_in
 from beam.conversations.facts import FileChange, ToolUse, TurnFacts
 from beam.conversations.language import _CHECK
 from beam.conversations.result import Verdict
@@ -94,6 +94,51 @@ def test_an_answer_follows_a_schema_also_in_a_fenced_block() -> None:
     assert "no JSON" in check(Check(kind="schema", value=NUMBER), SUBJECT, 1).detail
 
 
+DEEP = '{"a":' * 250 + "{}" + "}" * 250
+DEEPER = '{"type": "object", "properties": {"a": {"$ref": "#"}}}'
+
+
+@pytest.mark.parametrize(
+    ("schema", "reply", "says"),
+    [
+        (DEEPER, DEEP, "nested too deeply"),
+        ('{"multipleOf": 0.5}', "1" * 400, "too large"),
+        ('{"$ref": "#/$defs/missing"}', "1", "can't be applied"),
+        ('{"$id": 3}', "1", "can't be applied"),
+    ],
+)
+def test_a_schema_that_can_not_be_applied_to_an_answer_fails_the_check(schema: str, reply: str, says: str) -> None:
+    found = check(Check(kind="schema", value=schema), Subject(reply=reply), 1)
+    assert found.verdict is Verdict.FAILED
+    assert says in found.detail
+
+
+def test_no_schema_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("urllib.request.urlopen", asked.append)
+    found = check(Check(kind="schema", value='{"$ref": "http://127.0.0.1:8799/s.json"}'), Subject(reply="1"), 1)
+    assert (found.verdict, asked) == (Verdict.FAILED, [])
+    assert "http://127.0.0.1:8799/s.json" in found.detail
+
+
+def test_an_answer_of_the_clis_own_that_is_nested_too_deeply_is_no_json() -> None:
+    facts = turn(structured=msgspec.Raw(b"[" * 100_000 + b"]" * 100_000))
+    with pytest.raises(ValueError, match="nested too deeply"):
+        json_in([facts], "")
+
+
+def test_what_was_not_searched_does_not_pass() -> None:
+    most = 256 << 10
+    found = check(Check(kind="not_regex", value=("FATAL",)), Subject(reply="x" * most + "FATAL"), 1)
+    assert (found.verdict, found.detail) == (
+        Verdict.FAILED,
+        "only the first 262,144 of 262,149 characters were searched",
+    )
+    assert check(Check(kind="not_regex", value=("FATAL",)), Subject(reply="x" * most), 1).verdict is Verdict.PASSED
+    found = check(Check(kind="not_regex", value=("FATAL",)), Subject(reply="FATAL" + "x" * most), 1)
+    assert "something matches" in found.detail
+
+
 def test_every_check_of_the_language_is_tested_here() -> None:
     elsewhere = {"schema", "command", "judge"}
     assert {kind for kind, _, _ in HOLDS} | elsewhere == set(_CHECK.fields)
@@ -104,6 +149,26 @@ def test_what_nobody_knows_fails() -> None:
     assert "nobody knows" in check(Check(kind="cost_usd", value=9), unknown, 1).detail
     assert "nobody knows" in check(Check(kind="tokens", value=9), unknown, 1).detail
     assert "no git repository" in check(Check(kind="diff", value={"files": 9}), unknown, 1).detail
+
+
+@pytest.mark.parametrize("value", [False, {"most": 9}, {"only": ("src",)}, {"least": 0, "never": ("tests",)}])
+def test_changes_that_nobody_knows_are_not_taken_for_none(value: Any) -> None:
+    facts = turn()
+    facts.files = []
+    unknown = Subject(turns=[facts], reply="x")
+    found = check(Check(kind="files_changed", value=value), unknown, 1)
+    assert (found.verdict, "nobody knows what was changed" in found.detail) == (Verdict.FAILED, True)
+    known = msgspec.structs.replace(unknown, changed=lambda: Changes(known=True))
+    assert check(Check(kind="files_changed", value=value), known, 1).verdict is Verdict.PASSED
+
+
+def test_changes_that_the_agent_reports_count_outside_of_git_and_in_a_replay() -> None:
+    reported = Subject(turns=[turn()], reply="x")
+    for value in (True, 1, {"least": 1}):
+        assert check(Check(kind="files_changed", value=value), reported, 1).verdict is Verdict.PASSED
+    assert check(Check(kind="files_changed", value=False), reported, 1).detail == "changed: src/a.py"
+    replayed = msgspec.structs.replace(reported, is_replayed=True)
+    assert check(Check(kind="files_changed", value={"most": 1}), replayed, 1).verdict is Verdict.PASSED
 
 
 @pytest.mark.parametrize("kind", ["file_exists", "file_absent", "file_contains", "diff"])

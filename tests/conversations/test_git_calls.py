@@ -102,7 +102,7 @@ def test_a_work_tree_is_locked_from_the_start_and_works_in_the_same_folder(
     made[0].answers = {"rev-parse": inside}
     path = tmp_path / "trees" / "w"
     found = it.add(path, "b", "HEAD~1")
-    reason = owned.owner_text(tree.this_process())
+    reason = f"{owned.owner_text(tree.this_process())} b"
     assert made[0].asked == [
         ("worktree", "add", "-q", "--lock", "--reason", reason, "-b", "b", str(path), "HEAD~1"),
         ("rev-parse", "--show-prefix"),
@@ -114,7 +114,7 @@ def test_a_work_tree_is_locked_from_the_start_and_works_in_the_same_folder(
 def test_an_older_git_locks_the_work_tree_afterwards(made: list[Repository], tmp_path: Path) -> None:
     it = trees(tmp_path)
     path = tmp_path / "w"
-    reason = owned.owner_text(tree.this_process())
+    reason = f"{owned.owner_text(tree.this_process())} b"
     old = calls.GitError("unknown option")
     old.code = calls.USAGE_EXIT_CODE
     made[0].answers = {"worktree add -q --lock": old}
@@ -188,7 +188,7 @@ def test_what_a_run_changed_is_committed_and_its_folder_removed_unless_it_is_kep
     removes: list[str],
 ) -> None:
     committed: list[Any] = []
-    monkeypatch.setattr(run_worktree, "commit_all", committed.append)
+    monkeypatch.setattr(run_worktree, "commit_all", lambda *given: committed.append(given))
     it = trees(tmp_path)
     git = made[0]
     path = linked(tmp_path, it, git)
@@ -197,7 +197,7 @@ def test_what_a_run_changed_is_committed_and_its_folder_removed_unless_it_is_kep
     found = it.end(cast(Any, looked), path, "b", Worktree(keep=keep), "before")
     kept = WorktreeResult(branch="b", path=str(path), diff="before..after", files=("a.py",))
     assert found == (result or kept)
-    assert (committed, looked.closed) == (["its own"], 1)
+    assert (committed, looked.closed) == ([("its own", "b")], 1)
     after = git.asked[git.asked.index(("worktree", "unlock", str(path))) + 1 :]
     wanted = {"worktree": ("worktree", "remove", "--force", str(path)), "branch": ("branch", "-q", "-D", "b")}
     assert after == [wanted[each] for each in removes]
@@ -207,7 +207,7 @@ def test_what_a_run_changed_is_committed_and_its_folder_removed_unless_it_is_kep
 def test_a_work_tree_that_leads_to_another_repository_is_not_committed(
     made: list[Repository], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
 ) -> None:
-    monkeypatch.setattr(run_worktree, "commit_all", lambda repository: pytest.fail("nothing is committed"))
+    monkeypatch.setattr(run_worktree, "commit_all", lambda *_: pytest.fail("nothing is committed"))
     it = trees(tmp_path)
     path = linked(tmp_path, it, made[0])
     if what == "the file":
@@ -236,8 +236,10 @@ def test_a_failed_run_leaves_its_branch(made: list[Repository], tmp_path: Path) 
 def test_what_killed_runs_left_is_removed_and_their_branches_named(
     made: list[Repository], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    committed: list[Path] = []
-    monkeypatch.setattr(run_worktree, "commit_all", lambda repository: committed.append(repository.folder))
+    committed: list[tuple[Path, str]] = []
+    monkeypatch.setattr(
+        run_worktree, "commit_all", lambda repository, branch: committed.append((repository.folder, branch))
+    )
     it = trees(tmp_path)
     git = made[0]
     path = linked(tmp_path, it, git)
@@ -247,14 +249,14 @@ def test_what_killed_runs_left_is_removed_and_their_branches_named(
     entries = [
         f"worktree {tmp_path / 'project'}\nbranch refs/heads/main",
         f"worktree {path}\nbranch refs/heads/beam/s-1\nlocked {dead}",
-        f"worktree {tmp_path / 'gone'}\nbranch refs/heads/beam/s-2\nlocked {dead}",
+        f"worktree {tmp_path / 'gone'}\ndetached\nlocked {dead} beam/s-2",
         f"worktree {tmp_path / 'runs'}\nbranch refs/heads/beam/s-3\nlocked {alive}",
         f"worktree {tmp_path / 'deep' / 'er'}\nbranch refs/heads/beam/s-4\nlocked {dead}",
         f"worktree {tmp_path / 'mine'}\nbranch refs/heads/mine\nlocked by me",
     ]
     git.answers = {"worktree list": "\n\n".join(entries), **git.answers}
     assert it.remove_leftovers(tmp_path) == ["beam/s-1", "beam/s-2"]
-    assert committed == [path]
+    assert committed == [(path, "beam/s-1")]
     assert [words for words in git.asked if words[:2] == ("worktree", "remove")] == [
         ("worktree", "remove", "--force", str(path)),
         ("worktree", "remove", "--force", str(tmp_path / "gone")),

@@ -194,6 +194,26 @@ def speaker_once(chat: LiveChat, reply: str, *, floor: str = "") -> str:
     return turn.agent
 
 
+def test_a_moderator_that_is_asked_again_after_its_turn_was_cancelled_hears_what_was_said_since() -> None:
+    chat = LiveChat(["a", "b"], "x", moderator="m")
+    ended(chat, "a")
+    ended(chat, "one")
+    question = told(chat)
+    assert "a:\n| one" in question
+    ended(chat, status=Status.CANCELLED)
+    assert told(chat) == question
+    chat.step_in("And tea?")
+    assert told(chat).startswith(f"{question}\n\nhuman:\n| And tea?\n\nWho speaks next?")
+    assert told(chat).count("And tea?") == 1
+    ended(chat, status=Status.CANCELLED)
+    chat.give_floor("b")
+    ended(chat, "two")
+    assert "b:\n| two" in told(chat)
+    ended(chat, "a")
+    ended(chat, "three")
+    assert told(chat).startswith("a:\n| three\n\nWho speaks next?")
+
+
 def test_a_moderator_who_names_nobody_ends_it() -> None:
     chat = LiveChat(["a", "b"], "x", moderator="m")
     ended(chat, "I can't say")

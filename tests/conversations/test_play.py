@@ -178,6 +178,40 @@ def test_repeats_pass_by_their_rate(
     assert result.why.startswith(why) and bool(result.why) == bool(why)
 
 
+def test_a_rate_that_is_met_exactly_is_met(root: Root, tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    for number in range(1, 26):
+        recorded(folder / str(number), worker=[("x", "yes" if number <= 7 else Class.CRASHED)])
+    steps = "- {send: worker, prompt: x}\n"
+    result = Played(root, tmp_path, steps, repeat=25, pass_rate=0.28, replay=folder).result
+    assert (result.exit_code, result.passes, result.why) == (0, 7, "")
+    result = Played(root, tmp_path, steps, repeat=25, pass_rate=0.29, replay=folder).result
+    assert (result.exit_code, result.passes) == (13, 7)
+
+
+def test_a_link_that_a_repeat_put_in_place_of_a_file_of_a_prompt_leads_no_later_repeat_elsewhere(
+    root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, secret = root.base / "notes.md", tmp_path / "secret"
+    file.write_text("x")
+    secret.write_text("y")
+    close = HeldAgents.close
+
+    async def close_and_link(agents: Any) -> None:
+        await close(agents)
+        file.unlink()
+        file.symlink_to(secret)
+
+    monkeypatch.setattr(HeldAgents, "close", close_and_link)
+    turns: dict[str, list[Turn]] = {"worker": [("x", "one"), ("y", "two")]}
+    played = Played(root, tmp_path, "- {send: worker, prompt: {file: notes.md}}\n", repeat=2, turns=turns)
+    first, second = played.result.steps
+    assert (first.verdict, second.verdict) == (Verdict.PASSED, Verdict.FAILED)
+    assert second.why.startswith(f"{file} led to {file} when the run began, and leads elsewhere now")
+    assert [event.text for event in root.events("worker@s") if isinstance(event, events.MessageQueued)] == ["x"]
+
+
 def test_the_file_says_how_often_and_at_which_rate_and_each_repeat_may_have_a_recording_of_its_own(
     root: Root, tmp_path: Path
 ) -> None:

@@ -128,6 +128,34 @@ def test_a_variable_that_is_not_declared_is_refused_with_the_nearest() -> None:
         read("beam: 1\nvariables: {topic: x}\nsteps: [{send: a, prompt: x}]\n", topik="y")
 
 
+def test_a_schema_in_a_file_is_one_that_can_be_applied(tmp_path: Path) -> None:
+    text = "beam: 1\nsteps:\n- send: a\n  prompt: x\n  schema: s.json\n"
+    file = tmp_path / "s.json"
+    for schema, says in (
+        ('{"$ref": "other.json"}', "'other.json' is no place in it"),
+        ('{"not":' * 300 + "{}" + "}" * 300, "nested too deeply"),
+    ):
+        file.write_text(schema)
+        with pytest.raises(ConfigError, match=rf"s.yaml:5:3: .*not a JSON Schema: .*{says}"):
+            read(text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"items": {"$ref": "#/$defs/one"}, "$defs": {"one": {"$ref": "#/$defs/two"}, "two": {"type": "number"}}},
+        {"$id": "https://example.com/s", "not": {"$ref": "https://example.com/s#/$defs/x"}, "$defs": {"x": True}},
+        {"not": {"$ref": "part.json"}, "$defs": {"x": {"$id": "part.json"}}},
+        {"not": {"$ref": "#part"}, "$defs": {"x": {"$anchor": "part"}}},
+        {"properties": {"a": {"$ref": "#"}, "$ref": {"type": "string"}}, "enum": [{"$ref": "http://127.0.0.1:1/"}]},
+        {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+    ],
+)
+def test_a_schema_may_refer_to_its_own_parts_and_to_the_standard(schema: dict[str, object]) -> None:
+    text = yaml.safe_dump({"beam": 1, "steps": [{"send": "a", "prompt": "x", "expect": {"schema": schema}}]})
+    assert len(read(text).steps) == 1
+
+
 def test_a_file_of_a_prompt_must_be_there(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("x")
     text = "beam: 1\nsteps:\n- send: a\n  prompt: {file: note.md}\n"

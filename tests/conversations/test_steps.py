@@ -292,6 +292,41 @@ CASES: list[tuple[str, str, dict[str, list[Answer]], list[tuple[Any, ...]], list
         [("a", "x")],
     ),
     (
+        "a prompt and a judge of what a step said that failed its check",
+        (
+            "- {send: a, id: one, prompt: x, expect: {contains: nay}}\n"
+            "- {send: b, prompt: {reply: one}}\n- {judge: b, of: one, rubric: good}\n- {send: b, prompt: y}\n"
+        ),
+        {"a": ["yes"], "b": ["no"]},
+        [
+            (
+                "failed",
+                "contains: nay: 'nay' is not in it; the answer was 'yes'",
+                13,
+                [("contains: nay", "failed", "'nay' is not in it; the answer was 'yes'")],
+            ),
+            ("skipped", "step one failed", 0),
+            ("skipped", "step one failed", 0),
+            ("passed", "", 0),
+        ],
+        [("a", "x"), ("b", "y")],
+    ),
+    (
+        "a prompt with the output of a command that failed, which one step expects",
+        (
+            "- {run: ['3'], id: one}\n- {run: ['3'], id: two, expect: {exit_code: 3}}\n"
+            "- {send: a, prompt: {reply: one}}\n- {send: a, prompt: {reply: two}}\n"
+        ),
+        {"a": ["yes"]},
+        [
+            ("failed", "ended with exit code 3", 13),
+            ("passed", "ended with exit code 3", 3, [("exit_code: 3", "passed", "it was 3")]),
+            ("skipped", "step one failed", 0),
+            ("passed", "", 0),
+        ],
+        [("a", "ran 3")],
+    ),
+    (
         "a prompt with what two agents said",
         "- {send: [a, b], id: one, prompt: x}\n- {send: b, prompt: {reply: one}}\n",
         {"a": ["yes"], "b": ["no", "so"]},
@@ -375,6 +410,20 @@ CASES: list[tuple[str, str, dict[str, list[Answer]], list[tuple[Any, ...]], list
         "- {send: a, prompt: x, expect: {judge: {agent: b, rubric: good}}}\n",
         {"a": [FAILED]},
         [("failed", "a: failed (crashed): it fell", 1, [("judge: good", "skipped", "there is nothing to judge")])],
+        [("a", "x")],
+    ),
+    (
+        "a judge of a step that said nothing",
+        "- {send: a, prompt: x, expect: {judge: {agent: b, rubric: good}}}\n",
+        {"a": [" "]},
+        [
+            (
+                "failed",
+                "judge: good: there is nothing to judge",
+                13,
+                [("judge: good", "failed", "there is nothing to judge")],
+            )
+        ],
         [("a", "x")],
     ),
     ("a command", "- run: [ok, x]\n- {run: ok x, timeout: 5s}\n", {}, [("passed", "", 0), ("passed", "", 0)], []),
@@ -700,6 +749,21 @@ def test_no_command_is_begun_to_check_a_step_after_the_run_was_stopped(place: Ro
         ("passed", "", 0, [("command: ok y", "skipped", "human (signal)")])
     ]
     assert commands == []
+
+
+def test_an_empty_answer_fails_no_judges_check_after_the_run_was_stopped(place: Root) -> None:
+    run = Run(place, "- {send: a, prompt: x, expect: {judge: {agent: b, rubric: good}}}\n", {"a": [" "]})
+    run.agents.stopped_by = "human (signal)"
+    assert [short(result) for result in run.all()] == [
+        ("passed", "", 0, [("judge: good", "skipped", "there is nothing to judge")])
+    ]
+
+
+@pytest.mark.parametrize(("word", "status"), [("denied", Status.DENIED), ("truncated", Status.TRUNCATED)])
+def test_what_the_file_allows_fails_no_step_of_it(place: Root, word: str, status: Status) -> None:
+    for head, verdict in (("", "failed"), (f"allow: [{word}]\n", "passed"), ("allow: [empty]\n", "failed")):
+        run = Run(place, "- {send: a, prompt: x}\n", {"a": [(status, None, "")]}, head=head)
+        assert [result.verdict.value for result in run.all()] == [verdict]
 
 
 def test_a_turn_that_can_not_be_recorded_is_not_begun(place: Root) -> None:
