@@ -17,8 +17,9 @@ from msgspec import Struct, structs
 from beam.base import files
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import DiskError
-from beam.broker import launch, registry
+from beam.broker import registry
 from beam.broker.context import RootContext
+from beam.broker.follow import held_briefly
 from beam.model.state import CLOSED, DEAD, State
 from beam.process import owned
 from beam.root.paths import REMOVED_PREFIX, AgentPaths, RootPaths
@@ -86,7 +87,6 @@ def collect(
             size -= candidate.found.bytes
 
     now = context.clock.now_ns() / 1e9
-    waiting: dict[AgentPaths, list[str]] = {}
     with contextlib.ExitStack() as locks:
         candidates = [*_root_candidates(home, now)]
         for name in home.agents():
@@ -95,8 +95,7 @@ def collect(
                 if lock is None:
                     held.append(_name(paths))
                     continue
-                locks.enter_context(lock)
-                waiting[paths] = _waiting_names(paths)
+                locks.enter_context(held_briefly(context, paths, lock))
                 candidates += _agent_candidates(home, paths, now, dead=dead)
         candidates += _thread_candidates(home, now)
         for candidate in candidates:
@@ -107,16 +106,7 @@ def collect(
         for candidate in sorted(left, key=lambda one: -one.found.age_s) if keep_bytes is not None else ():
             if keep_bytes is not None and size > keep_bytes:
                 remove_candidate(candidate)
-    for paths, before in waiting.items():
-        if not set(_waiting_names(paths)).issubset(before):
-            launch.ensure_worker(context, paths)
     return CollectResult(removed=tuple(removed), held=tuple(held), bytes=size)
-
-
-def _waiting_names(paths: AgentPaths) -> list[str]:
-    """Return the names of the messages and requests that wait for the agent's holder. If one was published while this
-    process had the lock, its sender relies on this process to start a holder."""
-    return [*files.names(paths.queue / "new"), *control.waiting_names(paths.control)]
 
 
 def _name(paths: AgentPaths) -> str:

@@ -94,7 +94,7 @@ class CallerTurn(Struct, frozen=True):
 
     async def deliver(self, message: Message, clock: Clock) -> Outcome:
         """Send a message and return its outcome. A signal interrupts the message's turn, or withdraws the message if it
-        waits."""
+        waits. Raises UnfinishedError if this turn ends first."""
         import asyncio
 
         from beam.turns.signals import stop_on_signals
@@ -103,7 +103,7 @@ class CallerTurn(Struct, frozen=True):
         stop = Stop()
         name, outcome = _name(), None
         with stop_on_signals(stop, by=f"{self.agent} (signal)") as came:
-            await run_async(self._ask(_send_request(message, clock, wait=True), clock, name=name))
+            first = await run_async(self._ask(_send_request(message, clock, wait=True), clock, name=name))
             while True:
                 answer = outbox.read_answer(self.folder, name)
                 if answer is not None and answer.outcome is not None:
@@ -113,6 +113,13 @@ class CallerTurn(Struct, frozen=True):
                 if stop.reason is not None and answer is not None:
                     outcome = await self._withdraw(name, answer.accepted or "", clock)
                     break
+                if not self.folder.is_dir():
+                    sent = first.accepted or message.id
+                    raise UnfinishedError(
+                        f"{sent} was sent; the turn that waited is over",
+                        f"don't send it again; beam wait {sent}",
+                        subject=sent,
+                    )
                 await asyncio.sleep(_POLL_S)
         if came:
             raise SignalledError(came[0], outcome, message=f"{message.to} was asked to stop")

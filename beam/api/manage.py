@@ -16,7 +16,7 @@ from beam.api import settings_events
 from beam.base import files
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.base.steps import Steps
+from beam.base.steps import Steps, run_blocking
 from beam.broker.context import RootContext
 from beam.config import fields, file, source
 from beam.config.fields import ENV_PREFIX
@@ -215,13 +215,14 @@ def remove_agent(context: RootContext, name: str, *, purge: bool, by: str = "hum
         raise NotFoundError(f"{name} was not added by `beam agent add`, so it can't be removed", hint, subject=name)
     if not purge:
         data = file.read_bytes(path)
-        with _lock_or_raise(paths):
+        with run_blocking(acquire_agent_lock(context, paths, by=by)):
             files.remove(path)
         with contextlib.suppress(BeamError):  # a broken file is gone all the same
             before = parse_agent_json(data or b"{}", path)
             settings_events.record_changes(context, paths, settings_events.differences(before, AgentSettings()), by=by)
         sessions = _remaining_sessions_text(context, name)
         return f"{name} is not declared any more; its queue and journal stay in {paths.dir}{sessions}"
+    run_blocking(acquire_agent_lock(context, paths, by=by)).release()  # so that a broker leaves the agent for a moment
     with contextlib.ExitStack() as held:
         leases = [_acquire_lease(context, each, held) for each in (paths, *paths.lanes())]
         waited = sum(_give_up_messages(lease) for lease in leases if lease is not None)

@@ -50,6 +50,7 @@ async def send(
     """
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
+    seen = _each_once(seen)
     fold = fold or Fold(paths.journal)
     before = fold.last_state()
     if message.options.no_circuit is not True:
@@ -89,6 +90,20 @@ async def send(
         raise SignalledError(came[0], outcome, message=f"{message.id} was not stopped and goes on", hint=hint)
     assert outcome is not None
     return outcome
+
+
+def _each_once(seen: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Return a function that calls `seen` with each event once: with no event that is not newer than the last one. An
+    event that is in no journal has no number, and is never left out."""
+    last = 0
+
+    def once(event: Event) -> None:
+        nonlocal last
+        if event.seq == 0 or event.seq > last:
+            last = max(last, event.seq)
+            seen(event)
+
+    return once
 
 
 def _check_circuit(context: RootContext, paths: AgentPaths, state: State) -> None:

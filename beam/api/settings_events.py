@@ -13,6 +13,7 @@ import msgspec
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError
 from beam.broker.context import RootContext
+from beam.broker.follow import held_briefly
 from beam.model import events
 from beam.model.message import new_id
 from beam.model.settings import AgentSettings
@@ -51,7 +52,7 @@ def record_changes(context: RootContext, paths: AgentPaths, changes: dict[str, s
         if lock is None:
             _request_recording(context, paths, changes, by=by)
             return
-        with lock:
+        with held_briefly(context, paths, lock):
             journal = Journal.open(paths.journal, paths.agent, context.clock, context.config.limits)
             try:
                 journal.append(events.SettingsChanged(changes=changes, by=by), sync=True)

@@ -56,11 +56,14 @@ def retry_after_shortage(policy: Policy, message: Message, shortages: int, now_n
 
 
 def update_circuit(log: AgentLog, finished: TurnFinished) -> None:
-    """Open or close the agent's circuit breaker after an outcome, and record the change."""
+    """Open or close the agent's circuit breaker after an outcome, which is the journal's last one, and record the
+    change."""
     state = log.state
-    failures = tuple(_seconds(ts) for ts in state.failures if ts != finished.ts)
+    failures = tuple(_seconds(ts) for ts in state.failures[:-1])  # without this outcome, if it is a failure
     before = Circuit(failures=failures, until=_circuit_end_s(state))
-    after = circuit_after(log.context.config.policy, before, finished.status, finished.class_, _seconds(finished.ts))
+    # The journal's times are ahead of a clock that was set back.
+    now = min(_seconds(finished.ts), log.context.clock.now_ns() / _NS)
+    after = circuit_after(log.context.config.policy, before, finished.status, finished.class_, now)
     if after.until == before.until:
         return
     if after.until is None:
@@ -76,11 +79,25 @@ def _stable_fraction(message_id: str, number: int) -> float:
 
 def circuit_state(state: State, now_ns: int) -> str:
     """Return the state of the circuit breaker: closed, open, or half open."""
-    return Circuit(until=_circuit_end_s(state)).state(now_ns / _NS)
+    until = None if state.circuit_until is None else now_ns / _NS + _circuit_pause_s(state, state.circuit_until, now_ns)
+    return Circuit(until=until).state(now_ns / _NS)
 
 
 def _circuit_end_s(state: State) -> float | None:
     return _seconds(state.circuit_until) if state.circuit_until is not None else None
+
+
+def _circuit_pause_s(state: State, until: str, now_ns: int) -> float:
+    return _remaining_s(until, state.failures[-1] if state.failures else "", now_ns)
+
+
+def _remaining_s(until: str, since: str, now_ns: int) -> float:
+    """Return the seconds until the time `until`, which was recorded at the time `since` ("": unknown). A pause that
+    would last more than twice as long as it did then is over: the clock was ahead, and was set back since."""
+    remaining = _seconds(until) - now_ns / _NS
+    if since and remaining > 2 * abs(_seconds(until) - _seconds(since)):
+        return 0.0
+    return remaining
 
 
 def _seconds(timestamp: str) -> float:
@@ -97,10 +114,10 @@ def pause_s(
         return None
     until = [0.0]
     if state.circuit_until is not None and not no_circuit:
-        until.append(_seconds(state.circuit_until) - now_ns / _NS)
+        until.append(_circuit_pause_s(state, state.circuit_until, now_ns))
     known = state.known.get(head) if head is not None else None
     if known is not None and known.not_before is not None:
-        until.append(_seconds(known.not_before) - now_ns / _NS)
+        until.append(_remaining_s(known.not_before, known.at, now_ns))
     if pace and state.last is not None and state.last.at:
         # At most `pace`, even if the clock was set back.
         until.append(min(pace, _seconds(state.last.at) + pace - now_ns / _NS))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 
+from beam.base import files
 from beam.base.errors import CorruptError, DiskError, NotFoundError, UnfinishedError
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
@@ -13,6 +15,8 @@ from beam.model.events import AnyEvent, Event
 from beam.model.outcome import Outcome
 from beam.model.state import CLOSED, DEAD, MessageRecord, State, apply
 from beam.root.paths import AgentPaths
+from beam.store import control
+from beam.store.lock import Lock
 from beam.store.queue import Entry, Queue
 from beam.store.reader import Reader
 from beam.store.segment import GONE_KIND, read_event, read_state
@@ -78,9 +82,10 @@ def follow(
     as `is_wanted` returns False. `seen` is called with each new event of the message; with `after_seq`, also with its
     earlier events after the event of that number.
 
-    Unless `looks_only`, this process checks regularly whether some process holds the agent, at most twice a second. If
-    none does, this process takes one step itself and starts a worker. Without `is_sender`, a message that was sent a
-    few seconds ago is left for its sender's worker, which runs it in the sender's environment.
+    At most twice a second, this process checks whether the message still exists and, unless `looks_only`, whether some
+    process holds the agent. If none does, this process takes one step itself and starts a worker. Without `is_sender`,
+    a message that was sent a few seconds ago is left for its sender's worker, which runs it in the sender's
+    environment.
 
     Raises UnfinishedError after `timeout` seconds, if the agent is blocked, or if its workers keep ending without a
     result; the message itself is not stopped then. Raises NotFoundError if the agent was removed with all its messages.
@@ -139,10 +144,10 @@ def _follow(
                 f"beam wait {message_id}",
                 subject=message_id,
             )
-        if now - looked_at >= pause and not looks_only:
+        if now - looked_at >= pause:
             looked_at = now
             entry = _find_known_entry(paths, message_id, state.places.get(message_id))
-            if not is_sender and entry is not None and is_just_sent(context, paths, entry):
+            if looks_only or (not is_sender and entry is not None and is_just_sent(context, paths, entry)):
                 continue
             from beam.broker.duty import ensure_running  # not needed for a finished message
 
@@ -190,6 +195,42 @@ def is_just_sent(context: RootContext, paths: AgentPaths, entry: Entry) -> bool:
     except OSError:  # it was taken just now
         return True
     return 0 <= context.clock.now_ns() - came_ns < _SENDER_START_S * 1e9
+
+
+@contextlib.contextmanager
+def held_briefly(context: RootContext, paths: AgentPaths, lock: Lock) -> Iterator[None]:
+    """Hold the agent's lock inside the context and release it at the end. Then start a worker if it could handle a
+    message or a request that was published meanwhile or a few seconds before.
+
+    Its sender relies on that: the lock may have made the sender start no worker, or made the sender's worker give up.
+    Older messages wait for another reason.
+    """
+    settled: set[str] = set()
+    try:
+        with lock:
+            settled = _waiting_names(paths) - _just_sent_names(context, paths)
+            yield
+    finally:
+        new = _waiting_names(paths) - settled
+        if new and (not new.isdisjoint(control.waiting_names(paths.control)) or _may_run(paths)):
+            from beam.broker import launch
+
+            launch.ensure_worker(context, paths)
+
+
+def _waiting_names(paths: AgentPaths) -> set[str]:
+    """Return the names of the messages and requests that wait for the agent's holder."""
+    return {*files.names(paths.queue / "new"), *control.waiting_names(paths.control)}
+
+
+def _just_sent_names(context: RootContext, paths: AgentPaths) -> set[str]:
+    newest_first = reversed(Queue(paths.queue, paths.put_lock).entries("new"))
+    return {entry.name for entry in takewhile(lambda entry: is_just_sent(context, paths, entry), newest_first)}
+
+
+def _may_run(paths: AgentPaths) -> bool:
+    state = read_state(paths.journal)
+    return not state.paused and state.blocked is None
 
 
 def _find_known_entry(paths: AgentPaths, message_id: str, position: int | None = None) -> Entry | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from beam.base.errors import BeamError, ExitCode, LimitError, RefusedFileError
+from beam.base.errors import BeamError, ExitCode, LimitError, RefusedFileError, UnfinishedError
 from beam.base.faults import crash_point
 from beam.base.steps import Steps
 from beam.broker.sender import Sender
@@ -37,6 +37,7 @@ class _OpenRequest(Struct):
     name: str
     steps: Steps[Answer]
     is_short: bool  # it waits only for a lock that others have for a moment
+    accepted: list[Answer]  # the interim answer that was given, if any
 
 
 class Outboxes:
@@ -71,17 +72,21 @@ class Outboxes:
         self._asked = [asked for asked in self._asked if not self._continue_request(asked)]
 
     def end(self, sender: Sender) -> Steps[None]:
-        """Take the last requests of the turn, and wait briefly for those that need only a short lock. No request is
-        carried out after this."""
+        """Take the last requests of the turn, and wait briefly for those that need only a short lock. The others are
+        refused, because a kept process may still wait for their answers. No request is carried out after this."""
         before = -1
         while self._count != before:  # twenty at a time
             before = self._count
             self.poll(sender)
+        unfinished = [asked for asked in self._asked if not asked.is_short]
+        self._asked = [asked for asked in self._asked if asked.is_short]
         for _ in range(_LAST_LOOKS):
-            self._asked = [asked for asked in self._asked if asked.is_short and not self._continue_request(asked)]
+            self._asked = [asked for asked in self._asked if not self._continue_request(asked)]
             if not self._asked:
                 break
             yield _LAST_LOOK_S
+        for asked in (*unfinished, *self._asked):
+            _refuse_unfinished(asked, sender.agent)
         self._asked.clear()
         for folder in self._folders.values():
             folder.close_turn()
@@ -117,10 +122,14 @@ class Outboxes:
             if request is None:
                 return
             self._count += 1
-            steps = self.log.context.carry_out(
-                self.log.context, request, name, sender, lambda answer: folder.answer(name, answer)
-            )
-            asked = _OpenRequest(folder, name, steps, request.verb == "reply")
+            accepted: list[Answer] = []
+
+            def accept(answer: Answer) -> None:
+                accepted.append(answer)
+                folder.answer(name, answer)
+
+            steps = self.log.context.carry_out(self.log.context, request, name, sender, accept)
+            asked = _OpenRequest(folder, name, steps, request.verb == "reply", accepted)
             if not self._continue_request(asked):
                 self._asked.append(asked)
             crash_point("outbox.taken")
@@ -162,6 +171,22 @@ class Outboxes:
         self._notices += 1
         if self._notices <= _MAX_NOTICES:
             self.log.record(events.Notice(code="bad_request", text=text))
+
+
+def _refuse_unfinished(asked: _OpenRequest, agent: str) -> None:
+    """Refuse a request that was not finished when its turn ended."""
+    sent = asked.accepted[-1].accepted if asked.accepted else None
+    if sent is None:
+        error = UnfinishedError(
+            f"{agent}'s turn ended before this request was answered",
+            "check whether it was carried out before you repeat it",
+            subject=agent,
+        )
+    else:
+        error = UnfinishedError(
+            f"{sent} was sent; the turn that waited is over", f"don't send it again; beam wait {sent}", subject=sent
+        )
+    asked.folder.answer(asked.name, Answer(refused=refusal_of(error)))
 
 
 def _refusal_error(error: Exception) -> BeamError:

@@ -168,7 +168,7 @@ def test_a_message_that_comes_while_its_lane_is_removed_is_kept(root: Root, monk
         real(source, target)
 
     monkeypatch.setattr(gc.files, "move", move)
-    monkeypatch.setattr(gc.launch, "ensure_worker", lambda context, of: started.append(of))
+    monkeypatch.setattr("beam.broker.launch.ensure_worker", lambda context, of: started.append(of))
     started: list[AgentPaths] = []
     assert collect(root.context).removed == ()
     assert [path.name for path in (place.queue / "new").iterdir()] == [f"{1:020d}-box-x.json"]
@@ -224,6 +224,20 @@ def test_logs_scratch_and_what_crashes_left_go(root: Root) -> None:
     aged(root)
     collect(root.context)
     assert [path for path in left if path.exists()] == []
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+def test_a_message_whose_worker_found_the_agent_held_gets_another(
+    is_dry: bool, root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[AgentPaths] = []
+    monkeypatch.setattr("beam.broker.launch.start_worker", lambda context, of: started.append(of))
+    for agent in ("worker", "other"):
+        root.put(agent)
+    aged(root, below=root.place("other").queue)
+    aged(root, days=1 / DAY_S, below=root.place("worker").queue)
+    collect(root.context, dry_run=is_dry)
+    assert started == [root.place("worker")]
 
 
 @pytest.mark.slow

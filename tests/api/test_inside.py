@@ -336,6 +336,28 @@ def test_a_signal_interrupts_what_was_sent(is_refused: bool, outbox: OutboxFolde
     assert not is_refused or set(targets) == {"other-1"}
 
 
+@pytest.mark.parametrize("accepted", ["other-1", None])
+def test_who_waits_in_a_turn_that_is_gone_is_told_that_its_message_was_sent(
+    accepted: str | None, outbox: OutboxFolder
+) -> None:
+    around = CallerTurn("writer", outbox.path)
+    sent = message(around)
+
+    async def both() -> None:
+        waiting = asyncio.create_task(around.deliver(sent, FakeClock()))
+        while not outbox.names():
+            await asyncio.sleep(0.001)
+        outbox.answer(outbox.names()[0], Answer(accepted=accepted))
+        await asyncio.sleep(0.05)
+        shutil.rmtree(outbox.path)
+        await asyncio.wait_for(waiting, 10)
+
+    whole_id = accepted or sent.id
+    said = f"{whole_id} was sent; the turn that waited is over"
+    with refused(UnfinishedError, said, f"don't send it again; beam wait {whole_id}", subject=whole_id):
+        asyncio.run(both())
+
+
 # -- whose process this is ---------------------------------------------------------------------------------------------
 
 

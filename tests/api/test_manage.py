@@ -337,6 +337,26 @@ def test_an_agent_in_a_turn_is_not_removed(purge: bool, mine: Root) -> None:
     assert (mine.context.agent_paths("mine").dir / "agent.json").exists()
 
 
+@pytest.mark.parametrize("purge", [False, True])
+def test_an_agent_that_a_broker_holds_is_removed(purge: bool, mine: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = mine.place("mine")
+    lock = try_lock(paths.lock)
+    assert lock is not None
+    asked: list[object] = []
+
+    def request(*args: object, **given: object) -> Steps[str]:
+        yield 0.0
+        asked.append((args, given))
+        lock.release()
+        return "released"
+
+    monkeypatch.setattr("beam.broker.requests.request", request)
+    monkeypatch.setattr("beam.broker.registry.running_broker", lambda home: object())
+    manage.remove_agent(mine.context, "mine", purge=purge, by="ann")
+    assert asked == [((mine.context, paths, "release"), {"by": "ann"})]
+    assert not (paths.dir / "agent.json").exists() and paths.dir.exists() is not purge
+
+
 @pytest.mark.slow
 def test_a_purge_leaves_nothing_and_tells_whoever_waits(mine: Root) -> None:
     home = mine.context.home

@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from beam.api import Beam
-from beam.api.send import _acquire_lease
+from beam.api.send import _acquire_lease, _each_once
 from beam.broker import standing
 from beam.broker.lease import AgentLease
 from beam.model import events
@@ -51,6 +51,30 @@ def test_only_the_events_of_the_own_message_are_seen(root: Root) -> None:
         lease.log.record(events.Notice(text="another's"), message_id="worker-2")
         lease.log.record(events.Notice(text="nobody's"))
     assert [event.text for event in seen if isinstance(event, events.Notice)] == ["mine"]
+
+
+def test_each_event_is_passed_on_once_and_what_is_in_no_journal_always() -> None:
+    seen: list[events.Event] = []
+    once = _each_once(seen.append)
+    for seq in (0, 3, 0, 3, 2, 4, 3, 0):
+        once(events.Notice(seq=seq, text="x"))
+    assert [event.seq for event in seen] == [0, 3, 0, 4, 0]
+
+
+@pytest.mark.slow
+def test_the_events_of_an_attempt_that_is_retried_are_seen_once(tmp_path: Path) -> None:
+    (tmp_path / "beam.yaml").write_text(
+        "policy: {attempts: 2, retry: [crashed], backoff: 50ms}\n"
+        "agents:\n  flaky: {command: [sh, -c, 'test -e again && echo yes || { touch again; exit 1; }']}\n"
+    )
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "BEAM_TRUST": "1"}
+    beam = Beam(cwd=tmp_path, environ=environ)
+    seen: list[events.Event] = []
+    outcome = beam.send("flaky", "hi", seen=seen.append)
+    assert (outcome.reply, outcome.attempt) == ("yes", 2)
+    numbers = [event.seq for event in seen if event.seq]
+    assert numbers == sorted(set(numbers))
+    assert [type(event) for event in seen].count(events.TurnFinished) == 2
 
 
 @pytest.mark.slow

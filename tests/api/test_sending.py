@@ -53,7 +53,7 @@ class Parts:
             return self.is_new
 
         def acquire(*given: Any, watched: str) -> Any:
-            self.did.append(("acquired", given[2], watched))
+            self.did.append(("acquired", watched))
             return self.leases.pop(0) if self.leases else None
 
         async def run(lease: Any, message: Message, stop: Any, seen: Any, *, looked_at: float | None) -> Any:
@@ -87,7 +87,7 @@ def parts(root: Root, monkeypatch: pytest.MonkeyPatch) -> Parts:
 def test_who_gets_the_agents_lease_runs_the_message(parts: Parts) -> None:
     message = parts.root.message("worker")
     assert parts.send(message, looked_at=3.0) == OUTCOME
-    assert parts.did == ["put", "yielded", ("acquired", print, message.id), ("ran", "lease", 3.0)]
+    assert parts.did == ["put", "yielded", ("acquired", message.id), ("ran", "lease", 3.0)]
 
 
 def test_who_does_not_get_it_waits_for_it_once_and_follows(parts: Parts) -> None:

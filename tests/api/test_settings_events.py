@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from beam.api import manage
@@ -9,6 +11,7 @@ from beam.api.settings_events import differences
 from beam.broker import control
 from beam.model import events
 from beam.model.settings import AgentSettings
+from beam.root.paths import AgentPaths
 from tests.support.context import Root
 
 
@@ -54,6 +57,18 @@ def test_while_somebody_has_the_agent_its_holder_records_the_change(root: Root) 
     control.answer_requests(lease)
     assert len(told(root, "worker")) == 1
     lease.close()
+
+
+def test_a_message_whose_worker_found_the_agent_held_gets_another(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[AgentPaths] = []
+    monkeypatch.setattr("beam.broker.launch.start_worker", lambda context, of: started.append(of))
+    manage.change_agent(root.context, "worker", {"model": "m"})
+    assert started == []
+    root.put("worker")
+    (path,) = (root.place("worker").queue / "new").iterdir()
+    os.utime(path, ns=(root.clock.now, root.clock.now))
+    manage.change_agent(root.context, "worker", {"model": "n"})
+    assert started == [root.place("worker")]
 
 
 def test_a_request_that_names_no_settings_is_refused(root: Root) -> None:

@@ -143,6 +143,18 @@ def test_what_runs_on_it_between_turns_may_not_send(broker: Cli) -> None:
     assert "not in a turn" in (broker.project / "out").read_text()
 
 
+def test_what_waits_on_it_for_an_answer_is_told_when_the_turn_ends(broker: Cli) -> None:
+    broker.config("agents:\n  box: {mailbox: true}\n")
+    (broker.project / "ask.sh").write_text(f"{PROGRAM} send box well? > out 2>&1\necho $? > code\n")
+    box = broker.root / "agents" / "box" / "queue" / "new"
+    is_waiting = f"ls {box}/* > is_waiting 2>&1"
+    broker("send", "bash", f"sh ask.sh > /dev/null 2>&1 & until {is_waiting}; do sleep 0.05; done")
+    eventually(lambda: (broker.project / "code").exists() and (broker.project / "code").read_text() != "")
+    assert (broker.project / "code").read_text() == "12\n"
+    assert "was sent; the turn that waited is over" in (broker.project / "out").read_text()
+    assert len(broker.box("box", "new")) == 1
+
+
 def test_another_face_ends_it_first(broker: Cli) -> None:
     broker.config("agents:\n  db: {command: [python3, db.py]}\n")
     (broker.project / "db.py").write_text(

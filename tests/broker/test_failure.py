@@ -8,10 +8,11 @@ import pytest
 from beam.base.clock import rfc3339
 from beam.base.errors import LimitError
 from beam.broker import failure
+from beam.broker.lease import AgentLease
 from beam.broker.put import put
 from beam.model import events
-from beam.model.outcome import Status
-from beam.model.state import OutcomeRecord, State
+from beam.model.outcome import Class, Status
+from beam.model.state import QUEUED, MessageRecord, OutcomeRecord, State
 from beam.store.thread import ThreadUsage
 from tests.support.context import NOON_NS, SECOND_NS, Root
 
@@ -141,3 +142,74 @@ def test_a_paced_agent_rests_from_the_end_of_a_turn_for_its_pace() -> None:
 
 def test_a_clock_that_was_put_back_has_a_paced_agent_rest_no_longer_than_its_pace() -> None:
     assert rested(-3600, pace=30) == 30
+
+
+def retry_pause(seconds_ago: float, *, pause: float, is_recorded_late: bool = False) -> float | None:
+    """The pause before a retry that was decided so long ago, for such a pause. If it was recorded late, the holder died
+    in between for a second."""
+    at = rfc3339(NOON_NS + is_recorded_late * SECOND_NS)
+    not_before = rfc3339(NOON_NS + int(pause * SECOND_NS))
+    state = State(known={"m": MessageRecord(phase=QUEUED, at=at, not_before=not_before)})
+    return failure.pause_s(state, "m", NOON_NS + int(seconds_ago * SECOND_NS))
+
+
+DAY = 86_400.0
+
+
+def test_a_retry_waits_for_its_pause_though_the_clock_was_put_back_a_little() -> None:
+    assert [retry_pause(ago, pause=60) for ago in (-5, 0, 20, 60, 99)] == [65, 60, 40, 0, 0]
+    assert [retry_pause(ago, pause=60, is_recorded_late=True) for ago in (1, 20, 60)] == [59, 40, 0]
+
+
+@pytest.mark.parametrize("is_recorded_late", [False, True])
+@pytest.mark.parametrize("pause", [0, 60])
+def test_a_retry_does_not_wait_until_the_future_of_a_clock_that_was_ahead(pause: float, is_recorded_late: bool) -> None:
+    assert retry_pause(-DAY, pause=pause, is_recorded_late=is_recorded_late) == 0
+
+
+def test_a_pause_for_a_shortage_is_kept_while_the_journal_is_ahead_of_the_clock() -> None:
+    at, not_before = rfc3339(NOON_NS + int(DAY) * SECOND_NS), rfc3339(NOON_NS + 2 * SECOND_NS)
+    state = State(known={"m": MessageRecord(phase=QUEUED, at=at, not_before=not_before)})
+    assert failure.pause_s(state, "m", NOON_NS) == 2
+
+
+def fail(lease: AgentLease) -> None:
+    """A turn of the agent that crashes now."""
+    crashed = events.TurnFinished(attempt=1, status=Status.FAILED, class_=Class.CRASHED)
+    failure.update_circuit(lease.log, lease.log.record(crashed, turn=1, message_id="worker-1"))
+
+
+def circuit(lease: AgentLease, root: Root) -> tuple[str, float | None]:
+    """The state of the agent's circuit, and the pause before its next message."""
+    now_ns = root.clock.now_ns()
+    return failure.circuit_state(lease.log.state, now_ns), failure.pause_s(lease.log.state, None, now_ns)
+
+
+def test_a_circuit_that_opened_while_the_clock_was_ahead_lets_a_message_be_tried(root: Root) -> None:
+    bounded(root, circuit_failures=1, circuit_open=30)
+    lease = root.hold("worker")
+    root.clock.sleep(DAY)
+    fail(lease)
+    assert circuit(lease, root) == ("open", 30)
+    root.clock.sleep(-5)
+    assert circuit(lease, root) == ("open", 35)
+    root.clock.sleep(5 - DAY)
+    assert circuit(lease, root) == ("half open", 0)
+    lease.close()
+
+
+def test_a_circuit_opens_for_its_time_while_the_journal_is_ahead_of_the_clock(root: Root) -> None:
+    bounded(root, circuit_failures=3, circuit_open=30)
+    lease = root.hold("worker")
+    root.clock.sleep(DAY)
+    fail(lease)
+    root.clock.sleep(-DAY)
+    fail(lease)
+    assert circuit(lease, root) == ("closed", 0)
+    fail(lease)
+    assert circuit(lease, root) == ("open", 30)
+    root.clock.sleep(20)
+    assert circuit(lease, root) == ("open", 10)
+    root.clock.sleep(10)
+    assert circuit(lease, root) == ("half open", 0)
+    lease.close()

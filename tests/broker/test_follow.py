@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,21 @@ import pytest
 
 from beam.base.errors import CorruptError, DiskError, NotFoundError, UnfinishedError
 from beam.broker import mailbox
-from beam.broker.follow import follow, is_just_sent, not_found_if_removed, outcome_in, replay_outcome
+from beam.broker.follow import follow, held_briefly, is_just_sent, not_found_if_removed, outcome_in, replay_outcome
 from beam.model import events
 from beam.model.events import Event
 from beam.model.message import Message
 from beam.model.outcome import Status
 from beam.process import tree
+from beam.root.paths import AgentPaths
+from beam.store import control
+from beam.store.control import ControlRequest
 from beam.store.journal import read_state
+from beam.store.lock import try_lock
 from beam.store.queue import Entry
 from beam.store.segment import GONE_KIND
 from tests.support.context import Root
+from tests.support.journals import ELSEWHERE, record, started
 
 
 def following(root: Root, message: Message, seen: list[Event], **options: Any) -> Generator[float, None, Any]:
@@ -323,6 +328,18 @@ def test_who_waits_for_a_message_that_is_gone_with_its_agent_is_told(root: Root)
     )
 
 
+def test_who_only_looks_is_told_that_the_agent_was_removed_while_it_waited(root: Root) -> None:
+    message = root.put("worker", reply="wait")
+    steps = follow(root.context, root.place("worker"), message.id, seen=lambda event: None, looks_only=True)
+    next(steps)
+    shutil.rmtree(root.place("worker").dir)
+    root.clock.sleep(0.4)
+    next(steps)
+    root.clock.sleep(0.1)
+    with pytest.raises(NotFoundError, match="worker was removed with all its messages"):
+        next(steps)
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_disk_error_means_that_the_message_is_gone_only_where_it_is(root: Root, is_there: bool) -> None:
     message = root.put("worker")
@@ -351,3 +368,80 @@ def test_a_message_came_just_now_for_five_seconds(root: Root, age_s: float, is_j
     assert is_just_sent(root.context, root.place("worker"), entry)
     assert not is_just_sent(root.context, root.place("worker"), Entry(entry.position, entry.id, "cur"))
     assert not is_just_sent(root.context, root.place("box"), entry)
+
+
+def put_before(root: Root, seconds: float, agent: str = "worker") -> None:
+    """A message waits that was put that long ago."""
+    message = root.put(agent)
+    (path,) = root.place(agent).queue.glob(f"new/*-{message.id}.json")
+    when = root.clock.now_ns() - int(seconds * 1e9)
+    os.utime(path, ns=(when, when))
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[AgentPaths]:
+    """The agents for which a worker was started; their locks are free by then."""
+    started: list[AgentPaths] = []
+
+    def start(context: object, paths: AgentPaths) -> None:
+        lock = try_lock(paths.lock)
+        assert lock is not None
+        lock.release()
+        started.append(paths)
+
+    monkeypatch.setattr("beam.broker.launch.start_worker", start)
+    return started
+
+
+def hold_briefly(root: Root, *, meanwhile: Callable[[], object] = int, agent: str = "worker") -> None:
+    paths = root.place(agent)
+    lock = try_lock(paths.lock)
+    assert lock is not None
+    with held_briefly(root.context, paths, lock):
+        meanwhile()
+        root.clock.sleep(60)
+
+
+@pytest.mark.parametrize(("ages_s", "is_started"), [([], False), ([5.0], False), ([4.0], True), ([60.0, 1.0], True)])
+def test_who_held_an_agent_starts_the_worker_that_gave_up_meanwhile(
+    ages_s: list[float], is_started: bool, root: Root, workers: list[AgentPaths]
+) -> None:
+    for seconds in ages_s:
+        put_before(root, seconds)
+    hold_briefly(root)
+    assert workers == [root.place("worker")] * is_started
+
+
+def test_who_held_an_agent_starts_a_worker_for_what_came_meanwhile(root: Root, workers: list[AgentPaths]) -> None:
+    put_before(root, 60)
+    hold_briefly(root, meanwhile=lambda: root.put("worker"))
+    assert workers == [root.place("worker")]
+    put_before(root, 0, "box")
+    hold_briefly(root, meanwhile=lambda: root.put("box"), agent="box")
+    assert workers == [root.place("worker")]
+
+
+def test_who_held_an_agent_starts_a_worker_also_after_an_error(root: Root, workers: list[AgentPaths]) -> None:
+    put_before(root, 1)
+    with pytest.raises(ZeroDivisionError):
+        hold_briefly(root, meanwhile=lambda: 1 / 0)
+    assert workers == [root.place("worker")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [events.QueuePaused(by="ann"), events.Notice(code="blocked", text="who knows", turn=1)],
+    ids=["paused", "blocked"],
+)
+def test_who_held_an_agent_that_may_run_nothing_starts_a_worker_only_for_requests(
+    body: Event, root: Root, workers: list[AgentPaths]
+) -> None:
+    record(root, "worker", started(1, owner=ELSEWHERE), body)
+    put_before(root, 1)
+    hold_briefly(root)
+    assert workers == []
+    wish = ControlRequest(
+        id="worker-1", verb="resume", timestamp="2026-01-01T00:00:00Z", expires="2030-01-01T00:00:00Z"
+    )
+    hold_briefly(root, meanwhile=lambda: control.publish(root.place("worker").control, wish))
+    assert workers == [root.place("worker")]

@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 import threading
+from typing import Literal
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from beam.broker.sender import Sender
 from beam.model import events
 from beam.model.message import SessionContext
 from beam.store.journal import read_state
-from beam.store.outbox import Answer, Request, read_answer
+from beam.store.outbox import Answer, Refusal, Request, read_answer
 from beam.turns.stop import Stop
 from tests.support.context import FakeClock, Root
 
@@ -178,3 +179,41 @@ def test_what_a_dead_holders_agent_answered_is_taken_in_though_somebody_holds_th
     turn.boxes.drain_leftovers(turn.sender)
     answer = read_answer(turn.folder, "x")
     assert answer is not None and answer.outcome is not None and answer.outcome.reply == "yes"
+
+
+def test_who_still_waits_when_the_turn_ends_is_told_that_its_message_was_sent(root: Root) -> None:
+    turn = Turn(root)
+    turn.ask(Request(to="box", text="well?", wait=True))
+    answer = turn.look()
+    assert answer is not None and answer.accepted is not None and answer.refused is None
+    list(turn.boxes.end(turn.sender))
+    ended = read_answer(turn.folder, "x")
+    assert ended is not None and ended.refused == Refusal(
+        message=f"{answer.accepted} was sent; the turn that waited is over",
+        hint=f"don't send it again; beam wait {answer.accepted}",
+        subject=answer.accepted,
+        kind="unfinished",
+        exit_code=12,
+    )
+    assert root.boxes("box") == {"new": [answer.accepted]}
+
+
+@pytest.mark.parametrize("verb", ["reply", "interrupt"])
+def test_who_waits_for_what_the_end_of_the_turn_left_open_is_told_so(
+    root: Root, verb: Literal["reply", "interrupt"]
+) -> None:
+    question = taken(root) if verb == "reply" else root.put("box", sender="asker").id
+    turn = Turn(root)
+    other = root.hold("box")
+    turn.ask(Request(verb=verb, target=question, text="yes"))
+    assert turn.look() is None
+    list(turn.boxes.end(turn.sender))
+    other.close()
+    ended = read_answer(turn.folder, "x")
+    assert ended is not None and ended.refused == Refusal(
+        message="asker's turn ended before this request was answered",
+        hint="check whether it was carried out before you repeat it",
+        subject="asker",
+        kind="unfinished",
+        exit_code=12,
+    )
