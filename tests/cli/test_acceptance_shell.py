@@ -237,10 +237,12 @@ def test_every_command_has_help_that_fits_and_says_what_it_does(beam: Cli) -> No
 
     groups = {"agent": ["list", "show", "add", "set", "rm", "reset"], "queue": ["list", "retry", "drop", "edit"]}
     names = [[name] for name in COMMANDS] + [[group, verb] for group, verbs in groups.items() for verb in verbs]
-    script = "".join(f"beam {' '.join(name)} --help || exit 1; echo ----;\n" for name in names)
-    done = beam.shell(script)
-    assert done.code == 0, done
-    pages = done.out.split("----\n")[:-1]
+    pages = []
+    for first in range(0, len(names), 10):
+        some = names[first : first + 10]
+        done = beam.shell("".join(f"beam {' '.join(name)} --help || exit 1; echo ----;\n" for name in some))
+        assert done.code == 0, done
+        pages += done.out.split("----\n")[:-1]
     assert len(pages) == len(names)
     for page in pages:
         assert page.startswith("Usage: beam")
