@@ -260,6 +260,58 @@ def test_a_text_while_a_turn_runs_is_given_to_it_and_what_it_does_not_read_is_se
     play(test)
 
 
+def test_a_new_session_that_is_asked_for_while_a_turn_runs_begins_with_the_next_message(play: Any) -> None:
+    async def test(chat: Chat) -> None:
+        turn = await chat.begun("go")
+        chat.enter("/new")
+        turn.end.set_result(outcome())
+        await settled()
+        chat.beam.deliver.answers = [outcome(turn=2), outcome(turn=3)]
+        chat.enter("then")
+        chat.enter("and then")
+        await settled()
+        assert [made[3].new for made in chat.beam.made] == [False, True, False]
+
+    play(test)
+
+
+@pytest.mark.parametrize("end", [BeamError("no disk"), outcome(status=Status.CANCELLED, turn=None, exit_code=9)])
+def test_a_new_session_waits_for_a_message_that_has_a_turn(play: Any, end: object) -> None:
+    async def test(chat: Chat) -> None:
+        turn = await chat.begun("go")
+        turn.end.set_result(outcome())
+        await settled()
+        chat.beam.deliver.answers = [end, outcome(turn=2), outcome(turn=3)]
+        chat.enter("/new")
+        for text in ("lost", "then", "and then"):
+            chat.enter(text)
+        await settled()
+        assert [made[3].new for made in chat.beam.made] == [False, True, True, False]
+        chat.beam.refused = [BeamError("no such model")]
+        chat.beam.deliver.answers = [outcome(turn=4)]
+        chat.enter("/new")
+        chat.enter("refused")
+        chat.enter("last")
+        await settled()
+        assert [made[3].new for made in chat.beam.made[4:]] == [True]
+
+    play(test)
+
+
+def test_a_turn_that_began_and_broke_off_has_used_up_the_new_session(play: Any) -> None:
+    async def test(chat: Chat) -> None:
+        chat.enter("/new")
+        turn = await chat.begun("go")
+        turn.end.set_exception(BeamError("no disk"))
+        await settled()
+        chat.beam.deliver.answers = [outcome(turn=2)]
+        chat.enter("then")
+        await settled()
+        assert [made[3].new for made in chat.beam.made] == [True, False]
+
+    play(test)
+
+
 def test_a_text_before_the_turn_has_begun_and_one_after_its_interrupt_wait(play: Any) -> None:
     async def test(chat: Chat) -> None:
         turn = Turn()

@@ -14,6 +14,10 @@ from prompt_toolkit.output import DummyOutput
 
 from beam.cli.chatting import composer
 from beam.cli.chatting.composer import Composer
+from beam.cli.chatting.transcript import Style
+from beam.cli.chatting.turns import Turns
+from beam.model import events
+from tests.support.chatting import Library
 
 pytestmark = pytest.mark.slow
 
@@ -232,6 +236,26 @@ def test_what_is_typed_as_a_question_appears_is_no_answer_to_it(play: Any, monke
         typed.composer.ask("Sure?")
         await typed.type("yes\r", "")
         await until(lambda: typed.answered == ["yes"])
+
+    play(test)
+
+
+def test_what_was_typed_for_an_ask_is_no_answer_to_the_next_one(play: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(typed: Typed) -> None:
+        turns = Turns(Library(), Style(is_colourful=False), lambda _: None, typed.composer.ask)  # type: ignore[arg-type]
+        await typed.type("draft", "draft")
+        for ask_id in ("one", "two"):
+            turns._on_event(events.PermissionAsked(agent="bot", ask_id=ask_id, tool="Bash", expires="2999"))
+        await typed.type("yes", "yes")
+        monkeypatch.setattr(composer, "_QUESTION_S", 60.0)
+        typed.composer._asked_at -= 60.0
+        turns._on_event(events.PermissionDecided(ask_id="one", decision="allow", by="you"))
+        assert typed.composer.text == ""
+        await typed.type("yes", "yes")
+        await typed.type("\r", "")
+        assert typed.answered == []
+        turns._on_event(events.PermissionDecided(ask_id="two", decision="allow", by="you"))
+        assert typed.composer.text == "draft"
 
     play(test)
 

@@ -140,15 +140,29 @@ def test_an_ask_is_a_question_until_it_is_answered_and_the_next_one_comes_after_
             assert (first, always) == ("  allowed by you", "  always: Bash(ls), in this session")
             assert question.startswith("? bot asks for Bash: ps xx") and question.endswith("…")
             assert whole == f"  | ps {'x' * 200}"
-            assert chat.asked == [YES_OR_NO, ALWAYS]
+            assert chat.asked == [YES_OR_NO, "", ALWAYS]
             chat.turns.answer("always")
             await settled()
             assert chat.beam.approve.calls[1] == (("two",), {"always": True})
             chat.turn.event(events.PermissionCancelled(ask_id="two", why="over"))
-            assert (chat.taken(), chat.asked[2:]) == (["  request withdrawn: over"], [""])
+            assert (chat.taken(), chat.asked[3:]) == (["  request withdrawn: over"], [""])
             chat.turns.answer("yes")
             await settled()
             assert len(chat.beam.approve.calls) == 2
+
+    play(test)
+
+
+def test_an_ask_that_takes_the_place_of_another_is_a_new_question_also_with_the_same_words() -> None:
+    async def test(chat: Chat) -> None:
+        async with going(chat.turns.run(MESSAGE)):
+            chat.turn.event(asked("one"))
+            chat.turn.event(asked("two"))
+            chat.turn.event(asked("three"))
+            chat.turn.event(events.PermissionDecided(ask_id="three", decision="deny", by="a rule"))
+            assert chat.asked == [YES_OR_NO] * 2
+            chat.turn.event(events.PermissionDecided(ask_id="one", decision="allow", by="you"))
+            assert chat.asked[2:] == ["", YES_OR_NO]
 
     play(test)
 

@@ -212,19 +212,24 @@ class AloneChat:
 
     async def _run_turn(self, waiting: WaitingText) -> None:
         options = replace(self._options, slash=True if waiting.is_slash else UNSET)
+        self._options = replace(self._options, new=False)
         attach, self._attach = self._attach, []
+        has_turn = self._turns.has_begun = False
         self._composer.say(["", *typed_lines(waiting.text, self._style)])
         try:
             message = self._beam.message(self._agent, waiting.text, attach=attach, options=options)
             for note in self._beam.notes(message):
                 self._note(note)
             outcome = await self._turns.run(message)
+            has_turn = outcome.turn is not None
         except SignalledError:
             raise
         except BeamError as error:
             self._composer.say([self._style.red(f"  ✗ {collapse_to_line(str(error))}")])
             return
-        self._options = replace(self._options, new=False)
+        finally:
+            if options.new and not (has_turn or self._turns.has_begun):
+                self._options = replace(self._options, new=True)
         self._add_usage(outcome)
         if not self._cli_commands and outcome.via == "dialogue" and not outcome.exit_code:
             self._turns.start_task(self._learn_commands())

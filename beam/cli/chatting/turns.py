@@ -36,7 +36,8 @@ class UnreadText(Struct, frozen=True, kw_only=True):
 
 class Turns:
     """Runs the turns of a chat. `say` is called with lines to print. `ask` is called with a question to show in place
-    of the input's prompt sign, or with "" to remove the question. Without a terminal `ask` is None, and each permission
+    of the input's prompt sign, or with "" to remove the question. Before a question that takes the place of another it
+    is called with "", because both may have the same words. Without a terminal `ask` is None, and each permission
     request is printed with the commands that answer it. `seen` is called with each event of the turns."""
 
     def __init__(
@@ -55,6 +56,7 @@ class Turns:
         self._seen = seen
         self._transcript = Transcript(style)
         self._asks: dict[str, events.PermissionAsked] = {}
+        self._shown_ask = ""  # id of the ask whose question is shown
         self._tasks: set[asyncio.Task[None]] = set()
         self._progress: Callable[[], Progress | None] | None = None
         self._put_at = 0.0
@@ -136,9 +138,12 @@ class Turns:
         if self._ask is None:
             return
         asked = next(iter(self._asks.values()), None)
+        before, self._shown_ask = self._shown_ask, asked.ask_id if asked is not None else ""
         if asked is None:
             self._ask("")
             return
+        if before and before != asked.ask_id:
+            self._ask("")
         scope = asks.always_words(bytes(asked.suggestions))
         said = [self._style.bold(f"? {asks.question(asked)}"), *asks.full_input_lines(asked)]
         self._say([*said, *([f"  always: {scope}"] if scope else [])])
