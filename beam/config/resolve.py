@@ -327,6 +327,12 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
     )
 
 
+def load_user_file(environ: Mapping[str, str], *, adapters: Collection[str]) -> ConfigFile | None:
+    """Return the settings in the user's own configuration alone; None if there is no such file. Raises ConfigError,
+    DiskError."""
+    return file.read(config_dir(environ) / USER_CONFIG_NAME, adapters=adapters)
+
+
 def stamps_of(home: RootPaths, environ: Mapping[str, str]) -> tuple[Stamp, ...]:
     """Return the current stamps of the configuration files of this root, to detect later changes."""
     return _stamps(_config_paths(home, environ))

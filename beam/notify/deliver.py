@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -21,7 +22,7 @@ from msgspec import Struct
 from beam.agents import registry
 from beam.base import files
 from beam.base.errors import BeamError
-from beam.config.resolve import BEAM_YAML, load
+from beam.config.resolve import BEAM_YAML, load, load_user_file
 from beam.model.notification import NotifyTarget
 from beam.notify import spool
 from beam.notify.spool import Item, TryResult
@@ -36,7 +37,12 @@ _MAX_AT_ONCE = 4
 _POLL_S = 0.2
 _ATTEMPT_S = 60.0  # longer than any command or webhook may take; a try that takes longer is abandoned
 
-Deliver = Callable[[NotifyTarget, Item], TryResult]
+
+class Deliver(Protocol):
+    """Tries once to deliver a notification. `is_folders` says whether the target is from the folder's own beam.yaml; if
+    it is None, the configuration is read to find out."""
+
+    def __call__(self, target: NotifyTarget, item: Item, is_folders: bool | None = None) -> TryResult: ...
 
 
 class Retries(Struct, frozen=True, kw_only=True):
@@ -55,17 +61,25 @@ class Retries(Struct, frozen=True, kw_only=True):
 
 class Targets:
     """The targets of a root, read from its present configuration. A target in the folder's own beam.yaml counts only if
-    the folder is trusted.
+    the folder is trusted. If the configuration can't be read, the targets of the user's own file count alone.
 
     `found` maps the key of each target that counts to (target, whether it is from the folder's own beam.yaml).
-    `untrusted` contains the keys of the targets that do not count.
+    `untrusted` contains the keys of the targets that do not count. `unreadable` says why the configuration can't be
+    read; it is "" if all of it was read.
     """
 
     def __init__(self, home: RootPaths, environ: Mapping[str, str]) -> None:
-        config = load(home, environ=environ, adapters=registry.NAMES)
-        standing = ledger.standing_of(home.project, findings_of_notify(config), environ)
         self.found: dict[str, tuple[NotifyTarget, bool]] = {}
         self.untrusted: set[str] = set()
+        self.unreadable = ""
+        try:
+            config = load(home, environ=environ, adapters=registry.NAMES)
+        except BeamError as error:
+            self.unreadable = f"the configuration can't be read: {error.message}"[:200]
+            own = load_user_file(environ, adapters=registry.NAMES)
+            self.found = {target.key: (target, False) for target in (own.notify if own is not None else ())}
+            return
+        standing = ledger.standing_of(home.project, findings_of_notify(config), environ)
         for origin, file in config.files:
             for target in file.notify:
                 if origin == BEAM_YAML and not standing.trusted:
@@ -77,11 +91,12 @@ class Targets:
 def deliver_with(home: RootPaths, environ: Mapping[str, str], log: int) -> Deliver:
     """Return a function that tries once to deliver a notification, by the target's command or webhook."""
 
-    def deliver(target: NotifyTarget, item: Item) -> TryResult:
+    def deliver(target: NotifyTarget, item: Item, is_folders: bool | None = None) -> TryResult:
         if target.command:
             from beam.notify import command
 
-            is_folders = Targets(home, environ).found[target.key][1]
+            if is_folders is None:
+                is_folders = Targets(home, environ).found[target.key][1]
             cwd = home.project if is_folders else user_home(environ)
             return command.run(target, item.notification, environ, cwd, log)
         from beam.notify import webhook
@@ -136,16 +151,20 @@ class Delivery:
     def _start(self, name: str, targets: Targets) -> None:
         item = spool.read(self._directory, name)
         found = targets.found.get(item.target) if item is not None else None
+        if item is not None and found is None and targets.unreadable:
+            self._running[name] = self._now() + _ATTEMPT_S
+            self._ended.put((name, item, TryResult(error=targets.unreadable)))
+            return
         if item is None or found is None:
             why = "the folder is not trusted" if item and item.target in targets.untrusted else "it has no target"
             spool.give_up(self._directory, name, item and msgspec.structs.replace(item, error=why))
             return
         self._running[name] = self._now() + _ATTEMPT_S
-        threading.Thread(target=self._try, args=(name, item, found[0]), daemon=True).start()
+        threading.Thread(target=self._try, args=(name, item, *found), daemon=True).start()
 
-    def _try(self, name: str, item: Item, target: NotifyTarget) -> None:
+    def _try(self, name: str, item: Item, target: NotifyTarget, is_folders: bool) -> None:
         try:
-            tried = self._deliver(target, item)
+            tried = self._deliver(target, item, is_folders)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this try alone
             tried = TryResult(error=f"{type(error).__name__}: {error}"[:200])
         self._ended.put((name, item, tried))

@@ -31,11 +31,12 @@ class Tries:
         directory: Path,
         *ends: TryResult,
         targets: dict[str, NotifyTarget] | None = None,
+        unreadable: str = "",
         retries: Retries = RETRIES,
     ) -> None:
         self.ends, self.got, self.now = list(ends), [], 0.0
         found = {key: (target, False) for key, target in (targets or {TARGET.key: TARGET}).items()}
-        known = cast(Targets, SimpleNamespace(found=found, untrusted={OTHER.key}))
+        known = cast(Targets, SimpleNamespace(found=found, untrusted={OTHER.key}, unreadable=unreadable))
         self.delivery = Delivery(
             directory, lambda: known, self.deliver, retries=retries, now=self.tick, part=lambda: 1.0
         )
@@ -46,7 +47,7 @@ class Tries:
         self.now += 1.0
         return self.now
 
-    def deliver(self, target: NotifyTarget, item: Item) -> TryResult:
+    def deliver(self, target: NotifyTarget, item: Item, is_folders: bool | None = None) -> TryResult:
         self.got.append((item, self.now))
         return self.ends.pop(0) if self.ends else TryResult()
 
@@ -117,7 +118,7 @@ def test_one_target_that_fails_holds_up_no_other(tmp_path: Path) -> None:
     tries = Tries(tmp_path, targets={TARGET.key: TARGET, OTHER.key: OTHER})
     real = tries.deliver
 
-    def deliver(target: NotifyTarget, item: Item) -> TryResult:
+    def deliver(target: NotifyTarget, item: Item, is_folders: bool | None = None) -> TryResult:
         real(target, item)
         return TryResult(error="no", again=False) if target == TARGET else TryResult()
 
@@ -131,7 +132,7 @@ def test_an_exception_in_a_try_is_the_end_of_that_try_alone(tmp_path: Path) -> N
     tries = Tries(tmp_path)
     calls = []
 
-    def deliver(target: NotifyTarget, item: Item) -> TryResult:
+    def deliver(target: NotifyTarget, item: Item, is_folders: bool | None = None) -> TryResult:
         calls.append(item)
         if len(calls) == 1:
             raise RuntimeError("a bug")
@@ -157,6 +158,17 @@ def test_a_target_of_an_untrusted_folder_gets_nothing_and_the_file_says_why(tmp_
     tries.delivery.run()
     item = spool.read(tmp_path, spool.file_names(tmp_path, "dead")[0], "dead")
     assert (tries.got, item and item.error) == ([], "the folder is not trusted")
+
+
+def test_a_target_of_a_configuration_that_can_not_be_read_is_tried_again_and_then_given_up(tmp_path: Path) -> None:
+    spool.put(tmp_path, TARGET, told())
+    spool.put(tmp_path, OTHER, told())
+    tries = Tries(tmp_path, unreadable="beam.yaml can't be read", retries=Retries(tries=3, first_s=0.0))
+    tries.delivery.run()
+    item = spool.read(tmp_path, spool.file_names(tmp_path, "dead")[0], "dead")
+    assert item is not None
+    assert (item.error, item.tries, names(tmp_path)) == ("beam.yaml can't be read", 3, (0, 1, 1))
+    assert [item.target for item, _ in tries.got] == [TARGET.key]
 
 
 def test_pauses_double_up_to_a_bound_and_are_shortened_by_chance() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from beam.base.errors import ConfigError
 from beam.model.notification import Notification, NotifyTarget, ValueReference
 from beam.notify import command, deliver, spool, webhook
 from beam.notify.deliver import Targets, deliver_with
@@ -222,6 +223,39 @@ def test_a_target_is_tried_as_what_it_is(told: Root, monkeypatch: pytest.MonkeyP
         (first, TOLD, told.environ, told.base, 5),
         ((second, TOLD, told.environ), {"timestamp": 7}),
     ]
+
+
+def test_a_folder_whose_configuration_can_not_be_read_does_not_keep_the_users_own_targets_from_theirs(
+    told: Root, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, own = told.context.home, told.base.parent / ".config" / "beam" / "config.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("notify: [{command: [mine], on: [failed]}]\n")
+    mine, folders = [key for key, (target, _) in Targets(home, told.environ).found.items() if target.command]
+    for target, _ in Targets(home, told.environ).found.values():
+        spool.put(home.notify, target, TOLD)
+    home.config_file.write_text("notify: [\n")
+    given: list[Any] = []
+    monkeypatch.setattr(command, "run", lambda *args: given.append(args) or TryResult())
+    targets = Targets(home, told.environ)
+    assert targets.unreadable.startswith("the configuration can't be read: ")
+    assert (set(targets.found), targets.untrusted) == ({mine}, set())
+    made = deliver.Delivery(
+        home.notify,
+        lambda: Targets(home, told.environ),
+        deliver_with(home, told.environ, 5),
+        retries=deliver.Retries(tries=2, first_s=0.0),
+    )
+    made.run()
+    assert [(target.command, cwd) for target, _, _, cwd, _ in given] == [(("mine",), told.base.parent)]
+    assert spool.waiting_names(home.notify) == []
+    dead = [spool.read(home.notify, name, spool.DEAD) for name in spool.file_names(home.notify, spool.DEAD)]
+    assert {item.error for item in dead if item} == {targets.unreadable} and len(dead) == 2
+    assert folders in {item.target for item in dead if item}
+    assert "was given up after 2 tries: the configuration can't be read" in capsys.readouterr().err
+    own.write_text("notify: [\n")
+    with pytest.raises(ConfigError):
+        Targets(home, told.environ)
 
 
 def test_a_try_that_takes_too_long_is_given_up(
