@@ -38,13 +38,20 @@ def step_lines(result_file: str, step: StepResult) -> list[str]:
     head = f"{step.verdict} {step.id} ({step.kind}) {durations.show(step.duration_s)}"
     lines = [command("group", plain(head)), *quoted(said(step)), "::endgroup::"]
     failed = [check for check in step.checks if check.verdict is Verdict.FAILED]
-    if step.verdict is Verdict.FAILED and not failed:
+    if is_failed_itself(step):
         lines.append(_annotation("error", f"step {step.id}", step.why, result_file, step.line))
     lines += [
         _annotation("error", f"step {step.id}: {check.name}", check.detail, result_file, check.line or step.line)
         for check in failed
     ]
     return lines
+
+
+def is_failed_itself(step: StepResult) -> bool:
+    """Return whether the step failed not only because of its checks: by a turn, by its command or by an error. If only
+    checks failed, the step's `why` is that of the first one."""
+    failed = next((check for check in step.checks if check.verdict is Verdict.FAILED), None)
+    return step.verdict is Verdict.FAILED and (failed is None or step.why != f"{failed.name}: {failed.detail}")
 
 
 def said(step: StepResult) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+from beam.conversations.github import is_failed_itself
 from beam.conversations.model_calls import FIGURES
 from beam.conversations.plain import cut, plain
 from beam.conversations.refusal import Refusal
@@ -90,10 +91,9 @@ def _add_step(suite: ET.Element, result: RunResult, step: StepResult) -> None:
     case = ET.SubElement(
         suite, "testcase", classname=plain(result.name), name=plain(name), time=f"{step.duration_s:.3f}"
     )
-    failed = [each for each in step.checks if each.verdict is Verdict.FAILED]
     if step.verdict is Verdict.SKIPPED:
         ET.SubElement(case, "skipped", message=_line(step.why))
-    elif step.verdict is Verdict.FAILED and not failed:
+    elif is_failed_itself(step):
         outcome = next((turn.outcome for turn in step.turns if turn.outcome.exit_code), None)
         kind = str(outcome.class_ or outcome.status) if outcome is not None else "error"
         error = ET.SubElement(case, "error", message=_line(step.why), type=kind)

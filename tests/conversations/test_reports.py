@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from beam.base.errors import ConfigError, NotFoundError
 from beam.conversations import github, gitlab
@@ -88,6 +89,40 @@ def test_a_run_that_failed_though_each_step_passed_has_a_failure_and_the_counts_
     assert "3 model calls: 1 exact, 2 minor" in github.summary(result)
 
 
+@pytest.mark.parametrize("exit_code", [1, 13])
+def test_a_step_that_failed_itself_is_reported_beside_its_failed_checks(exit_code: int) -> None:
+    why = "a: failed (rate_limit): 429 slow down, says the vendor"
+    outcome = Outcome(
+        message_id="a-1", agent="a", turn=1, attempt=1, status=Status.FAILED, class_=Class.RATE_LIMIT,
+        reason="429 slow down, says the vendor", exit_code=1,
+    )  # fmt: skip
+    failed = CheckResult(
+        name="contains: x", verdict=Verdict.FAILED, detail="the answer was empty", kind="contains", line=9
+    )
+    step = StepResult(
+        id="1", kind="send", verdict=Verdict.FAILED, line=3, why=why, exit_code=exit_code,
+        turns=(TurnResult(agent="a", outcome=outcome),), checks=(failed,),
+    )  # fmt: skip
+
+    def told(step: StepResult) -> tuple[list[tuple[str, str | None, str | None]], list[str]]:
+        result = RunResult(name="s", file="s.yaml", verdict=Verdict.FAILED, exit_code=1, steps=(step,))
+        data = junit(result)
+        schema().validate(data.decode())
+        cases = ElementTree.fromstring(data).iter("testcase")
+        found = [(str(each.tag), each.get("message"), each.get("type")) for case in cases for each in case]
+        lines = [line for line in github.step_lines("s.yaml", step) if line.startswith("::error")]
+        return [each for each in found if each[0] != "system-out"], lines
+
+    check = ("failure", "the answer was empty", "contains")
+    annotation = "::error title=step 1%3A contains%3A x,file=s.yaml,line=9::the answer was empty"
+    assert told(step) == (
+        [("error", why, "rate_limit"), check],
+        [f"::error title=step 1,file=s.yaml,line=3::{why}", annotation],
+    )
+    only_checked = structs.replace(step, why="contains: x: the answer was empty", exit_code=13)
+    assert told(only_checked) == ([check], [annotation])
+
+
 @pytest.mark.parametrize("said", ["fine", EVIL, ""], ids=["plain", "evil", "empty"])
 def test_the_report_follows_the_schema_and_counts_what_is_in_it(said: str) -> None:
     data = junit(run(said))
@@ -95,7 +130,7 @@ def test_the_report_follows_the_schema_and_counts_what_is_in_it(said: str) -> No
     (suite,) = ElementTree.fromstring(data)
     cases = suite.findall("testcase")
     assert suite.get("tests") == str(len(cases)) == "7"  # a case for each step and each check
-    assert [suite.get(name) for name in ("failures", "errors", "skipped")] == ["1", "1", "2"]
+    assert [suite.get(name) for name in ("failures", "errors", "skipped")] == ["1", "2", "2"]
     told = {each.get("name"): each.get("value") for each in suite.iter("property")}
     assert (told["replay_exact"], told["exit_code"]) == ("2", "13")
 
@@ -134,7 +169,7 @@ def obeyed(lines: list[str]) -> list[str]:
 @pytest.mark.parametrize("said", ["fine", EVIL], ids=["plain", "evil"])
 def test_github_obeys_our_commands_and_no_agents(said: str) -> None:
     first, second, third, fourth = run(said).steps
-    assert obeyed(github.step_lines("s.yaml", first)) == ["group", "endgroup", "error"]
+    assert obeyed(github.step_lines("s.yaml", first)) == ["group", "endgroup", "error", "error"]
     assert obeyed(github.step_lines("s.yaml", second)) == ["group", "endgroup", "error"]
     assert obeyed(github.step_lines("s.yaml", third)) == ["group", "endgroup"]
     assert obeyed(github.step_lines("s.yaml", fourth)) == ["group", "endgroup"]
@@ -146,7 +181,8 @@ def test_github_obeys_our_commands_and_no_agents(said: str) -> None:
 @given(st.text(alphabet=st.sampled_from("::error group#[]%\r\n\x1bx-stop"), max_size=60))
 def test_no_text_becomes_a_command_of_the_workflow(said: str) -> None:
     for step in run(said).steps:
-        assert obeyed(github.step_lines(said, step)) in (["group", "endgroup"], ["group", "endgroup", "error"])
+        kind, *errors = "".join(obeyed(github.step_lines(said, step))).partition("groupendgroup")[1:]
+        assert kind == "groupendgroup" and errors in ([""], ["error"], ["errorerror"])
 
 
 def test_a_quoted_text_that_ends_its_own_quotation_does_not() -> None:
