@@ -17,7 +17,9 @@ import pathlib, sys
 sys.stdin.read()
 count = pathlib.Path("count")
 number = int(count.read_text()) + 1 if count.exists() else 1
-count.write_text(str(number))
+new = pathlib.Path("new-count")
+new.write_text(str(number))
+new.replace(count)  # it may be killed at any moment
 if number <= int(sys.argv[1]):
     print("no luck", file=sys.stderr)
     sys.exit(1)
