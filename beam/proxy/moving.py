@@ -16,7 +16,7 @@ from beam.proxy import private
 # after a line break that is escaped in the text of a JSON value. It ends with a whole name: not in `/app-2`, `/app.py`.
 _PATH_BEGINS = r"(?:(?<![\w.~)}-])|(?<=\\[nrt])|(?<=\s-[A-Za-z]))"
 _PATH_ENDS = r"(?![\w-]|\.\w)"
-_PLACEHOLDER = re.compile(r"\0(\d+)\0")  # a piece of a text in several events
+_PLACEHOLDER = re.compile(r"\0([0-9]{1,9})\0")  # a piece of a text in several events
 
 
 class FolderReplacer:

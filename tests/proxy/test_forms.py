@@ -259,6 +259,7 @@ CONTAINER = {"cwd": "/app"}, {"cwd": "/home/u/proj"}
         (r'"a\n/app/x"', CONTAINER, r'"a\n/home/u/proj/x"'),
         ("/work/a.py", ({"cwd": "/work"}, {"cwd": "/home/u/work"}), "/home/u/work/a.py"),
         ("\x007\x00 /app", CONTAINER, "\x007\x00 /home/u/proj"),
+        (f"\x00{'9' * 5000}\x00", CONTAINER, f"\x00{'9' * 5000}\x00"),
     ],
 )
 def test_a_folder_is_replaced_once_and_only_where_a_path_begins_and_ends(
