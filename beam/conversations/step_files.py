@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from beam.base import files
@@ -32,13 +33,13 @@ class StepFiles:
 
     def __init__(
         self,
-        scenario: Scenario,
         folder: Path,
         changes: FolderChanges,
         *,
         recorder: Recorder | None,
         replay: Replay | None,
         restores: bool,
+        real_paths: Mapping[str, str],
     ) -> None:
         self._folder = folder
         self._changes = changes
@@ -46,7 +47,7 @@ class StepFiles:
         self._replay = replay
         self.restores = restores
         self.before = ""
-        self.real_paths = real_paths(scenario)
+        self._real_paths = real_paths
 
     async def begin(self) -> None:
         """Take a snapshot of the files before the first step."""
@@ -116,10 +117,10 @@ class StepFiles:
     def prompt_file_text(self, path: str) -> str:
         """Return the text of a file for a prompt. Raises UsageError if the file is gone, or if a link on its path was
         changed since the run began."""
-        if os.path.realpath(path) != self.real_paths[path]:
-            what = f"{path} led to {self.real_paths[path]} when the run began, and leads elsewhere now"
+        if os.path.realpath(path) != self._real_paths[path]:
+            what = f"{path} led to {self._real_paths[path]} when the run began, and leads elsewhere now"
             raise UsageError(what, "an agent may have put a link there", subject=path)
         try:
-            return files.read(Path(self.real_paths[path]), _MAX_FILE).decode("utf-8", "replace")
+            return files.read(Path(self._real_paths[path]), _MAX_FILE).decode("utf-8", "replace")
         except FileNotFoundError as error:
             raise UsageError(f"{path} is gone", "it was there when the run began", subject=path) from error

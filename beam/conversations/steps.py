@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class _SkipError(Exception):
 
 class StepRunner:
     """Runs the steps of one repeat. `folder` is where the agents work. `restores`: changes of the files are recorded,
-    and applied again in a replay.
+    and applied again in a replay. `real_paths` is where the paths of the prompts' files led when the whole run began.
     """
 
     def __init__(
@@ -59,9 +60,12 @@ class StepRunner:
         models: ModelFolders,
         ci: bool,
         restores: bool,
+        real_paths: Mapping[str, str],
     ) -> None:
         self.scenario = scenario
-        self.files = StepFiles(scenario, folder, changes, recorder=recorder, replay=replay, restores=restores)
+        self.files = StepFiles(
+            folder, changes, recorder=recorder, replay=replay, restores=restores, real_paths=real_paths
+        )
         self.is_parallel = False  # steps run at the same time: nobody knows which of them made a change
         self._agents = agents
         self._speaking = TurnRunner(scenario, agents, meter, recorder=recorder, models=models)

@@ -19,6 +19,7 @@ from beam.conversations.model_calls import ModelFolders, RunModelCalls
 from beam.conversations.read import parse
 from beam.conversations.result import StepResult
 from beam.conversations.scenario import Parallel, Scenario, Spending
+from beam.conversations.step_files import real_paths
 from beam.conversations.steps import StepRunner
 from beam.model import events
 from beam.model.message import Options
@@ -130,6 +131,7 @@ class Run:
             folder=root.base,
             changes=cast(Any, tree or Tree(is_there=False)),
             models=ModelFolders(RunModelCalls(), 1, 1),
+            real_paths=real_paths(self.scenario),
             **{**given, **options},
         )
 
