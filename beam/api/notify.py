@@ -93,9 +93,9 @@ def _try(
     if target.key not in targets.found:
         return TargetTried(target=target.named(), error="this folder is not trusted: beam trust")
     item = Item(target=target.key, notification=notification)
-    return TargetTried(
-        target=target.named(), error=deliver_with(context.home, context.environ, log)(target, item).error
-    )
+    deliver = deliver_with(context.home, context.environ, log)
+    tried = deliver(target, item, is_folders=targets.found[target.key][1])
+    return TargetTried(target=target.named(), error=tried.error)
 
 
 def _configured_targets(context: RootContext) -> list[tuple[str, NotifyTarget]]:

@@ -39,10 +39,9 @@ _ATTEMPT_S = 60.0  # longer than any command or webhook may take; a try that tak
 
 
 class Deliver(Protocol):
-    """Tries once to deliver a notification. `is_folders` says whether the target is from the folder's own beam.yaml; if
-    it is None, the configuration is read to find out."""
+    """Tries once to deliver a notification. `is_folders` says whether the target is from the folder's own beam.yaml."""
 
-    def __call__(self, target: NotifyTarget, item: Item, is_folders: bool | None = None) -> TryResult: ...
+    def __call__(self, target: NotifyTarget, item: Item, *, is_folders: bool) -> TryResult: ...
 
 
 class Retries(Struct, frozen=True, kw_only=True):
@@ -91,12 +90,10 @@ class Targets:
 def deliver_with(home: RootPaths, environ: Mapping[str, str], log: int) -> Deliver:
     """Return a function that tries once to deliver a notification, by the target's command or webhook."""
 
-    def deliver(target: NotifyTarget, item: Item, is_folders: bool | None = None) -> TryResult:
+    def deliver(target: NotifyTarget, item: Item, *, is_folders: bool) -> TryResult:
         if target.command:
             from beam.notify import command
 
-            if is_folders is None:
-                is_folders = Targets(home, environ).found[target.key][1]
             cwd = home.project if is_folders else user_home(environ)
             return command.run(target, item.notification, environ, cwd, log)
         from beam.notify import webhook
@@ -164,7 +161,7 @@ class Delivery:
 
     def _try(self, name: str, item: Item, target: NotifyTarget, is_folders: bool) -> None:
         try:
-            tried = self._deliver(target, item, is_folders)
+            tried = self._deliver(target, item, is_folders=is_folders)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this try alone
             tried = TryResult(error=f"{type(error).__name__}: {error}"[:200])
         self._ended.put((name, item, tried))

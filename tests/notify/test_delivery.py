@@ -47,7 +47,7 @@ class Tries:
         self.now += 1.0
         return self.now
 
-    def deliver(self, target: NotifyTarget, item: Item, is_folders: bool | None = None) -> TryResult:
+    def deliver(self, target: NotifyTarget, item: Item, *, is_folders: bool) -> TryResult:
         self.got.append((item, self.now))
         return self.ends.pop(0) if self.ends else TryResult()
 
@@ -118,8 +118,8 @@ def test_one_target_that_fails_holds_up_no_other(tmp_path: Path) -> None:
     tries = Tries(tmp_path, targets={TARGET.key: TARGET, OTHER.key: OTHER})
     real = tries.deliver
 
-    def deliver(target: NotifyTarget, item: Item, is_folders: bool | None = None) -> TryResult:
-        real(target, item)
+    def deliver(target: NotifyTarget, item: Item, *, is_folders: bool) -> TryResult:
+        real(target, item, is_folders=is_folders)
         return TryResult(error="no", again=False) if target == TARGET else TryResult()
 
     tries.delivery._deliver = deliver
@@ -132,7 +132,7 @@ def test_an_exception_in_a_try_is_the_end_of_that_try_alone(tmp_path: Path) -> N
     tries = Tries(tmp_path)
     calls = []
 
-    def deliver(target: NotifyTarget, item: Item, is_folders: bool | None = None) -> TryResult:
+    def deliver(target: NotifyTarget, item: Item, *, is_folders: bool) -> TryResult:
         calls.append(item)
         if len(calls) == 1:
             raise RuntimeError("a bug")

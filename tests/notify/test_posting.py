@@ -218,9 +218,13 @@ def test_a_target_is_tried_as_what_it_is(told: Root, monkeypatch: pytest.MonkeyP
     first, second = [target for target, _ in Targets(told.context.home, told.environ).found.values()]
     tried = deliver_with(told.context.home, told.environ, 5)
     item = Item(target="k", notification=TOLD)
-    assert [tried(first, item).error, tried(second, item).error] == ["c", "w"]
-    assert given == [
+    assert [tried(each, item, is_folders=True).error for each in (first, second)] == ["c", "w"]
+    assert tried(first, item, is_folders=False).error == "c"
+    assert [given[0], given[2]] == [
         (first, TOLD, told.environ, told.base, 5),
+        (first, TOLD, told.environ, told.base.parent, 5),
+    ]
+    assert given[1:2] == [
         ((second, TOLD, told.environ), {"timestamp": 7}),
     ]
 
