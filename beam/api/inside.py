@@ -114,12 +114,7 @@ class CallerTurn(Struct, frozen=True):
                     outcome = await self._withdraw(name, answer.accepted or "", clock)
                     break
                 if not self.folder.is_dir():
-                    sent = first.accepted or message.id
-                    raise UnfinishedError(
-                        f"{sent} was sent; the turn that waited is over",
-                        f"don't send it again; beam wait {sent}",
-                        subject=sent,
-                    )
+                    raise outbox.sent_but_over(first.accepted or message.id)
                 await asyncio.sleep(_POLL_S)
         if came:
             raise SignalledError(came[0], outcome, message=f"{message.to} was asked to stop")

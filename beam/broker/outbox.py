@@ -17,7 +17,7 @@ from beam.base.faults import crash_point
 from beam.base.steps import Steps
 from beam.broker.sender import Sender
 from beam.model import events
-from beam.store.outbox import Answer, OpenTurn, OutboxFolder, abandoned_outboxes, refusal_of
+from beam.store.outbox import Answer, OpenTurn, OutboxFolder, abandoned_outboxes, refusal_of, sent_but_over
 
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog
@@ -176,16 +176,13 @@ class Outboxes:
 def _refuse_unfinished(asked: _OpenRequest, agent: str) -> None:
     """Refuse a request that was not finished when its turn ended."""
     sent = asked.accepted[-1].accepted if asked.accepted else None
-    if sent is None:
-        error = UnfinishedError(
-            f"{agent}'s turn ended before this request was answered",
-            "check whether it was carried out before you repeat it",
-            subject=agent,
-        )
-    else:
-        error = UnfinishedError(
-            f"{sent} was sent; the turn that waited is over", f"don't send it again; beam wait {sent}", subject=sent
-        )
+    error = UnfinishedError(
+        f"{agent}'s turn ended before this request was answered",
+        "check whether it was carried out before you repeat it",
+        subject=agent,
+    )
+    if sent is not None:
+        error = sent_but_over(sent)
     asked.folder.answer(asked.name, Answer(refused=refusal_of(error)))
 
 

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.base import files, typed_values
-from beam.base.errors import BeamError, DiskError, ExitCode, RefusedFileError
+from beam.base.errors import BeamError, DiskError, ExitCode, RefusedFileError, UnfinishedError
 from beam.base.surrogates import escape_surrogates
 from beam.model.message import ID, Options
 from beam.model.outcome import Outcome
@@ -92,6 +92,15 @@ def refusal_of(error: BeamError) -> Refusal:
     """Return the error as a refusal, the form in which the requesting process gets it."""
     return Refusal(
         message=error.message, hint=error.hint, subject=error.subject, kind=error.kind, exit_code=int(error.exit_code)
+    )
+
+
+def sent_but_over(message_id: str) -> UnfinishedError:
+    """Return the error for a process that waits for the outcome of a message that it sent, and whose own turn ended."""
+    return UnfinishedError(
+        f"{message_id} was sent; the turn that waited is over",
+        f"don't send it again; beam wait {message_id}",
+        subject=message_id,
     )
 
 

@@ -337,21 +337,27 @@ def test_an_agent_in_a_turn_is_not_removed(purge: bool, mine: Root) -> None:
     assert (mine.context.agent_paths("mine").dir / "agent.json").exists()
 
 
-@pytest.mark.parametrize("purge", [False, True])
-def test_an_agent_that_a_broker_holds_is_removed(purge: bool, mine: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = mine.place("mine")
-    lock = try_lock(paths.lock)
-    assert lock is not None
+def asked_of_broker(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> list[object]:
+    """A broker runs, which is asked what the list will hold, and does `then`."""
     asked: list[object] = []
 
     def request(*args: object, **given: object) -> Steps[str]:
         yield 0.0
         asked.append((args, given))
-        lock.release()
+        then()
         return "released"
 
     monkeypatch.setattr("beam.broker.requests.request", request)
     monkeypatch.setattr("beam.broker.registry.running_broker", lambda home: object())
+    return asked
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_an_agent_that_a_broker_holds_is_removed(purge: bool, mine: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = mine.place("mine")
+    lock = try_lock(paths.lock)
+    assert lock is not None
+    asked = asked_of_broker(monkeypatch, lock.release)
     manage.remove_agent(mine.context, "mine", purge=purge, by="ann")
     assert asked == [((mine.context, paths, "release"), {"by": "ann"})]
     assert not (paths.dir / "agent.json").exists() and paths.dir.exists() is not purge
@@ -526,17 +532,7 @@ def test_a_lock_is_asked_of_a_broker_that_serves_the_root(
     paths = root.place("worker")
     lock = try_lock(paths.lock)
     assert lock is not None
-    asked: list[object] = []
-
-    def request(*args: object, **given: object) -> Steps[str]:
-        yield 0.0
-        asked.append((args, given))
-        if not is_kept:
-            lock.release()
-        return "released"
-
-    monkeypatch.setattr("beam.broker.requests.request", request)
-    monkeypatch.setattr("beam.broker.registry.running_broker", lambda home: object())
+    asked = asked_of_broker(monkeypatch, int if is_kept else lock.release)
     if is_kept:
         with refused(UnfinishedError, "worker is in a turn", "wait for it, or interrupt it", subject="worker"):
             result(manage.acquire_agent_lock(root.context, paths, by="ann"))
