@@ -279,7 +279,8 @@ def test_each_target_is_tried_once(told: Root, monkeypatch: pytest.MonkeyPatch) 
     given: list[Any] = []
 
     def deliver_with(home: Any, environ: Any, log: int) -> Any:
-        def deliver(target: Any, item: Item) -> TryResult:
+        def deliver(target: Any, item: Item, *, is_folders: bool) -> TryResult:
+            assert is_folders
             given.append((home, environ, log, target.key, item))
             return TryResult(error="refused" if target.webhook else "")
 
