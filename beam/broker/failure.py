@@ -119,8 +119,9 @@ def pause_s(
     if known is not None and known.not_before is not None:
         until.append(_remaining_s(known.not_before, known.at, now_ns))
     if pace and state.last is not None and state.last.at:
-        # At most `pace`, even if the clock was set back.
-        until.append(min(pace, _seconds(state.last.at) + pace - now_ns / _NS))
+        rests_for_s = _seconds(state.last.at) + pace - now_ns / _NS
+        # A rest that would last more than twice as long is over: the clock was ahead, and was set back since.
+        until.append(0.0 if rests_for_s > 2 * pace else rests_for_s)
     return max(until)
 
 
