@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -21,6 +21,18 @@ _ID_FIELDS = frozenset(
     {"id", "tool_use_id", "tool_call_id", "call_id", "item_id", "response_id", "previous_response_id"}
     | {"parent_tool_use_id", "responseId"}
 )
+
+
+# A folder counts only where a path begins: not in `src/app`, `./app` or `${ROOT}/app`, but after a flag (`-I/app`), and
+# after a line break that is escaped in the text of a JSON value. It ends with a whole name: not in `/app-2`, `/app.py`.
+_PATH_BEGINS = r"(?:(?<![\w.~)}-])|(?<=\\[nrt])|(?<=\s-[A-Za-z]))"
+_PATH_ENDS = r"(?![\w-]|\.\w)"
+
+
+def whole_path(folders: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern that finds each of these folders in a text, also at the beginning of a longer path. The first
+    folder that matches is taken."""
+    return re.compile(rf"{_PATH_BEGINS}(?:{'|'.join(re.escape(folder) for folder in folders)}){_PATH_ENDS}")
 
 
 class Masks(Struct, frozen=True, kw_only=True):
@@ -84,7 +96,7 @@ class Canonicalizer:
     def __init__(self, masks: Masks, places: Mapping[str, str]) -> None:
         self._drop = tuple(tuple(path.split(".")) for path in masks.drop)
         known = sorted(((path, name) for name, path in places.items() if len(path) > 1), key=lambda pair: -len(pair[0]))
-        folders = [(re.compile(re.escape(path) + r"(?![\w.-])"), f"<{name}>") for path, name in known]
+        folders = [(whole_path([path]), f"<{name}>") for path, name in known]
         # Some CLIs name a folder after a path, with dashes in place of slashes.
         dashed = [
             (re.compile(re.escape(re.sub(r"[^A-Za-z0-9]", "-", path)) + r"(?![A-Za-z0-9])"), f"<{name}>")

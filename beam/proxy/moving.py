@@ -11,11 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from beam.proxy import private
+from beam.proxy.masks import whole_path
 
-# A folder counts only where a path begins: not in `src/app`, `./app` or `${ROOT}/app`, but after a flag (`-I/app`), and
-# after a line break that is escaped in the text of a JSON value. It ends with a whole name: not in `/app-2`, `/app.py`.
-_PATH_BEGINS = r"(?:(?<![\w.~)}-])|(?<=\\[nrt])|(?<=\s-[A-Za-z]))"
-_PATH_ENDS = r"(?![\w-]|\.\w)"
 _PLACEHOLDER = re.compile(r"\0([0-9]{1,9})\0")  # a piece of a text in several events
 
 
@@ -26,8 +23,7 @@ class FolderReplacer:
         pairs = [(path, now[name]) for name, path in then.items() if name in now and now[name] != path]
         self._to = dict(pairs)
         paths = sorted(self._to, key=lambda path: -len(path))
-        any_of = "|".join(re.escape(path) for path in paths)
-        self._pattern = re.compile(rf"{_PATH_BEGINS}(?:{any_of}){_PATH_ENDS}") if paths else None
+        self._pattern = whole_path(paths) if paths else None
         self._marks = tuple(path.encode() for path in paths)
 
     def data(self, data: bytes) -> bytes:

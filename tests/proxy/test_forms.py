@@ -59,6 +59,14 @@ def test_folders_are_named_the_deepest_first_and_only_as_a_whole() -> None:
     assert form.value["body"]["text"] == "<cwd>/x.txt <home>/y /a/homely -a-home-work".replace("-a-home-work", "<cwd>")
 
 
+def test_a_folder_is_named_only_where_a_path_begins_and_at_the_end_of_a_sentence() -> None:
+    def named(folder: str) -> Any:
+        return canonical({"text": f"src/app ./app ${{ROOT}}/app -I{folder} in {folder}."}, cwd=folder)
+
+    assert named("/app").value["body"]["text"] == "src/app ./app ${ROOT}/app -I<cwd> in <cwd>."
+    assert named("/app").digest == named("/elsewhere/it").digest
+
+
 def test_tool_ids_become_positions_and_stay_linked() -> None:
     def body(first: str, second: str, answered: str) -> Any:
         calls = [{"type": "tool_use", "id": each, "name": "x"} for each in (first, second)]
