@@ -14,6 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from beam.agents.schema import REFERENCE_HINT, references
 from beam.base import durations, patterns
 from beam.base.errors import UsageError
 from beam.config.source import Source, nearest_hint, nearest_or_all_hint
@@ -382,11 +383,7 @@ class JsonSchema(Struct, frozen=True):
                 at, "not a JSON Schema: a part does not follow the `$schema` that it names", "leave that `$schema` out"
             ) from error
         if unresolved:
-            raise source.error(
-                at,
-                f"not a JSON Schema: {unresolved[:120]!r} is no place in it",
-                "a `$ref` leads to a place in the same schema, as #/$defs/NAME does; no other schema is fetched",
-            )
+            raise source.error(at, f"not a JSON Schema: {unresolved[:120]!r} is no place in it", REFERENCE_HINT)
         return value
 
     def schema(self) -> Schema:
@@ -394,30 +391,12 @@ class JsonSchema(Struct, frozen=True):
 
 
 def _unresolved_reference(schema: dict[str, object]) -> str:
-    """Return the first reference of a JSON Schema that leads to no schema in it or in a standard; "" if there is none.
-    Raises SchemaError if a reference leads to something else. Nothing is fetched."""
+    """Return the first reference of a JSON Schema that leads to no place in it or in a standard; "" if there is none.
+    Raises SchemaError if a reference leads to something that is no schema. Nothing is fetched."""
     import jsonschema
-    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
-    from referencing.exceptions import CannotDetermineSpecification, Unresolvable
-    from referencing.jsonschema import DRAFT202012
 
-    top = DRAFT202012.create_resource(schema)
-    left = [(top, REGISTRY.resolver_with_root(top))]
-    seen: set[int] = set()
-    while left:
-        resource, resolver = left.pop()
-        if id(resource.contents) in seen or not isinstance(resource.contents, Mapping):
-            continue
-        seen.add(id(resource.contents))
-        for key in ("$ref", "$dynamicRef"):
-            reference = resource.contents.get(key)
-            if not isinstance(reference, str):
-                continue
-            try:
-                found = resolver.lookup(reference)
-            except (Unresolvable, CannotDetermineSpecification, ValueError):
-                return reference
-            jsonschema.Draft202012Validator.check_schema(found.contents)
-            left.append((DRAFT202012.create_resource(found.contents), found.resolver))
-        left += [(each, resolver.in_subresource(each)) for each in resource.subresources()]
+    for reference, found in references(schema):
+        if found is None:
+            return reference
+        jsonschema.Draft202012Validator.check_schema(found)
     return ""

@@ -95,6 +95,45 @@ def test_what_does_not_go_together_is_refused(beam: Beam) -> None:
 
 
 @pytest.mark.parametrize(
+    ("schema", "why", "reference"),
+    [
+        ('{"items": {"$ref": "#/$defs/n"}}', "'#/$defs/n' is no place in the schema", "#/$defs/n"),
+        (
+            '{"$ref": "http://127.0.0.1:9/s.json"}',
+            "'http://127.0.0.1:9/s.json' is no place in the schema",
+            "http://127.0.0.1:9/s.json",
+        ),
+        ('{"$ref": "#/title", "title": "no schema"}', "'#/title' is no place in the schema", "#/title"),
+        ('{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "b.json"}}}', "'b.json' is no place in the schema", "b.json"),
+        ('{"$ref": ', "the schema is no JSON", ""),
+        ("[]", "the schema is no JSON object", ""),
+    ],
+)
+def test_a_schema_that_no_answer_can_be_checked_with_is_refused(
+    schema: str, why: str, reference: str, beam: Beam
+) -> None:
+    inside = "a `$ref` leads to a place in the same schema, as #/$defs/NAME does; no other schema is fetched"
+    hint = inside if reference else "a JSON Schema is a JSON object, as text"
+    with refused(UsageError, why, hint, subject=reference):
+        beam.message("coder", "hi", schema=schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        '{"$ref": "#/$defs/n", "$defs": {"n": {"type": "array", "items": {"$ref": "#"}}}}',
+        '{"$ref": "#n", "$defs": {"n": {"$anchor": "n"}, "unused": true}}',
+        '{"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#n", "definitions": {"n": {"$id": "#n"}}}',
+        '{"$ref": "https://json-schema.org/draft/2020-12/schema"}',
+        '{"const": {"$ref": "#/nowhere"}, "properties": {"$ref": {"type": "string"}}}',
+        '{"items": [{"type": "string"}], "properties": []}',
+    ],
+)
+def test_a_schema_that_leads_to_no_other_is_sent(schema: str, beam: Beam) -> None:
+    assert beam.message("coder", "hi", schema=schema).options.schema == schema
+
+
+@pytest.mark.parametrize(
     ("agent", "via", "hint"),
     [
         ("coder", "exec", "it has one with --via dialogue or terminal"),

@@ -135,6 +135,12 @@ def test_a_schema_that_is_none_is_refused(beam: Cli, text: str, code: int) -> No
     refused(beam("send", "scripted", "hi", "--schema", "schema.json"), code, "schema.json")
 
 
+def test_a_schema_that_leads_elsewhere_is_refused_before_the_turn(beam: Cli) -> None:
+    (beam.project / "schema.json").write_text('{"items": {"$ref": "other.json"}}')
+    refused(beam("send", "scripted", "hi", "--schema", "schema.json"), 2, "'other.json' is no place in the schema")
+    assert not beam.root.exists()
+
+
 def test_a_missing_attachment_or_schema_is_named(beam: Cli) -> None:
     refused(beam("send", "scripted", "hi", "--attach", "absent.png"), 4, "absent.png")
     refused(beam("send", "scripted", "hi", "--schema", "absent.json"), 4, "absent.json")

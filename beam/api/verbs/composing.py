@@ -64,6 +64,7 @@ class ComposeVerbs(OpenedRoot):
         from beam.broker.put import find_receiver
 
         wanted = with_fields(options, more, known=("sender", "attach", "options", "key", "deadline"))
+        self._check_schema(wanted.schema)
         if self.is_agent and wanted.keep is not UNSET:
             self.check_person("keeps an agent's process")
         if self.turn is not None:
@@ -206,6 +207,21 @@ class ComposeVerbs(OpenedRoot):
                 "keep the root elsewhere (no --root, or one outside; BEAM_STATE), or leave --access out",
                 subject=str(self.home.root),
             )
+
+    @staticmethod
+    def _check_schema(schema: str | None) -> None:
+        """Raise UsageError if the schema is not a JSON object, or has a reference that leads nowhere. Otherwise the
+        error would be found only when the answer is checked, after the model was paid."""
+        if not schema:
+            return
+        from beam.agents.schema import REFERENCE_HINT, first_unresolved
+
+        try:
+            reference = first_unresolved(schema)
+        except ValueError as error:
+            raise UsageError(str(error), "a JSON Schema is a JSON object, as text") from error
+        if reference:
+            raise UsageError(f"{reference!r} is no place in the schema", REFERENCE_HINT, subject=reference)
 
     def _check_rules(self, lists: RuleLists | UnsetType, where: Path | None) -> None:
         """Raise UsageError for an invalid rule, and for an allow rule in a root in which agents may write."""

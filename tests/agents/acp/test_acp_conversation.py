@@ -259,6 +259,15 @@ def test_a_prompt_that_is_refused_leaves_a_copy_without_the_id_of_the_other_sess
     assert (verdict.status, verdict.class_, verdict.session_id) == (Status.FAILED, Class.BAD_REQUEST, session_id)
 
 
+def test_a_schema_of_the_settings_that_leads_elsewhere_is_refused_before_the_prompt() -> None:
+    talk = Talk(turn(schema='{"$ref": "other.json"}'))
+    talk.begin()
+    talk.prompt()
+    verdict = over(talk).verdict
+    assert (verdict.class_, verdict.reason) == (Class.BAD_REQUEST, "'other.json' is no place in the schema")
+    assert not [each for each in talk.sent if each.get("method") == "session/prompt"]
+
+
 # -- what it says ------------------------------------------------------------------------------------------------------
 
 
