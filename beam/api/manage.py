@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from beam.agents import registry
 from beam.api import settings_events
+from beam.api.lock_wait import wait_for_lock
 from beam.base import files
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.steps import Steps, run_blocking
 from beam.broker.context import RootContext
+from beam.broker.follow import held_briefly
 from beam.config import fields, file, source
 from beam.config.fields import ENV_PREFIX
 from beam.config.resolve import AGENT_JSON, encode_agent_json, parse_agent_json
@@ -34,10 +35,7 @@ if TYPE_CHECKING:
     from beam.broker.lease import AgentLease
     from beam.model.events import SessionImported
 
-Acquired = TypeVar("Acquired")
 _COMMAND_LINE = source.Source("the command line")
-_LOCK_TIMEOUT_S = 1.0
-_LOCK_RETRY_S = 0.02
 
 
 def add_agent(context: RootContext, name: str, settings: AgentSettings, *, by: str = "human") -> Path:
@@ -153,12 +151,12 @@ def fork_agent(context: RootContext, name: str, new: str, *, by: str, at: str | 
     if new in context.config.names() or before.turn or before.known:
         raise UsageError(f"there is already an agent {new} here", "give the copy another name", subject=new)
     discovery.create(context.home, paths)
-    lock = _wait_for_lock(lambda: try_lock(paths.lock))
+    lock = wait_for_lock(lambda: try_lock(paths.lock))
     if lock is None:
         raise UnfinishedError(
             f"another process is creating {new} at this moment", "give the copy another name", subject=new
         )
-    with lock:
+    with held_briefly(context, paths, lock):
         journal = Journal.open(paths.journal, new, context.clock, context.config.limits)
         try:
             body = events.SessionForked(session_id=source.session_id, of=name, adapter=source.adapter, by=by)
@@ -215,7 +213,7 @@ def remove_agent(context: RootContext, name: str, *, purge: bool, by: str = "hum
         raise NotFoundError(f"{name} was not added by `beam agent add`, so it can't be removed", hint, subject=name)
     if not purge:
         data = file.read_bytes(path)
-        with run_blocking(acquire_agent_lock(context, paths, by=by)):
+        with held_briefly(context, paths, run_blocking(acquire_agent_lock(context, paths, by=by))):
             files.remove(path)
         with contextlib.suppress(BeamError):  # a broken file is gone all the same
             before = parse_agent_json(data or b"{}", path)
@@ -252,7 +250,7 @@ def _acquire_lease(context: RootContext, paths: AgentPaths, held: contextlib.Exi
     from beam.broker.lease import AgentLease
 
     try:
-        lease = _wait_for_lock(lambda: AgentLease.acquire(context, paths))
+        lease = wait_for_lock(lambda: AgentLease.acquire(context, paths))
     except DiskError:
         held.enter_context(_lock_or_raise(paths))
         return None
@@ -263,7 +261,7 @@ def _acquire_lease(context: RootContext, paths: AgentPaths, held: contextlib.Exi
 
 
 def _lock_or_raise(paths: AgentPaths) -> Lock:
-    lock = try_lock(paths.lock)
+    lock = wait_for_lock(lambda: try_lock(paths.lock))
     if lock is None:
         raise _in_turn_error(paths)
     return lock
@@ -278,7 +276,7 @@ def acquire_agent_lock(context: RootContext, paths: AgentPaths, *, by: str) -> S
     lock = try_lock(paths.lock)
     if lock is None and running_broker(context.home) is not None and paths.dir.is_dir():
         yield from request(context, paths, "release", by=by)
-    lock = lock or _wait_for_lock(lambda: try_lock(paths.lock))
+    lock = lock or wait_for_lock(lambda: try_lock(paths.lock))
     if lock is None:
         raise _in_turn_error(paths)
     return lock
@@ -288,16 +286,6 @@ def vouched_digest(context: RootContext, paths: AgentPaths, data: bytes) -> str 
     """Return the digest of an agent.json's bytes if a person is known to have written them; else None."""
     digest = hashlib.sha256(data).hexdigest()
     return digest if ledger.is_remembered(paths.dir / AGENT_JSON, digest, context.environ) else None
-
-
-def _wait_for_lock(acquire: Callable[[], Acquired | None]) -> Acquired | None:
-    """Acquire a lock or lease by calling `acquire`. If another process has it, repeat for one second, because some
-    processes hold a lock only briefly, such as a waiting sender that checks the queue. Return None if that does not
-    help."""
-    until = time.monotonic() + _LOCK_TIMEOUT_S
-    while (taken := acquire()) is None and time.monotonic() < until:
-        time.sleep(_LOCK_RETRY_S)
-    return taken
 
 
 def _in_turn_error(paths: AgentPaths) -> UnfinishedError:
@@ -346,21 +334,29 @@ def unblock_agent(context: RootContext, name: str) -> str:
     """
     from beam.model import events
     from beam.store.journal import Journal
-    from beam.store.segment import read_state
 
     paths = context.agent_paths(check_name(name))
-    state = read_state(paths.journal)
-    turn = state.open_turn or state.kept
-    if state.blocked is None or turn is None:
-        raise UsageError(f"{name} is not blocked", "beam status", subject=name)
-    with _lock_or_raise(paths):
+    _blocked_turn(paths)
+    with held_briefly(context, paths, _lock_or_raise(paths)):
+        turn = _blocked_turn(paths)
         journal = Journal.open(paths.journal, name, context.clock, context.config.limits)
         try:
-            text = f"a person said that no process of turn {turn.turn} is left"
-            journal.append(events.Notice(code="unblocked", text=text), turn=turn.turn, sync=True)
+            text = f"a person said that no process of turn {turn} is left"
+            journal.append(events.Notice(code="unblocked", text=text), turn=turn, sync=True)
         finally:
             journal.close()
     return text
+
+
+def _blocked_turn(paths: AgentPaths) -> int:
+    """Return the number of the turn that blocks the agent. Raises UsageError if the agent is not blocked."""
+    from beam.store.segment import read_state
+
+    state = read_state(paths.journal)
+    turn = state.open_turn or state.kept
+    if state.blocked is None or turn is None:
+        raise UsageError(f"{paths.agent} is not blocked", "beam status", subject=paths.agent)
+    return turn.turn
 
 
 def settings_of_flags(given: Mapping[str, str]) -> dict[str, object]:

@@ -192,6 +192,8 @@ def begin_in_session(
 
     Return the event that records how much was imported. Raises UsageError if the agent already had a turn or a message.
     """
+    from beam.api.lock_wait import wait_for_lock
+    from beam.broker.follow import held_briefly
     from beam.foreign.past import past_events
     from beam.store.lock import try_lock
 
@@ -204,12 +206,12 @@ def begin_in_session(
             subject=name,
         )
     discovery.create(context.home, paths)
-    lock = try_lock(paths.lock)
+    lock = wait_for_lock(lambda: try_lock(paths.lock))
     if lock is None:
         raise UnfinishedError(
             f"another process uses {name} at this moment", "give the agent another name", subject=name
         )
-    with lock:
+    with held_briefly(context, paths, lock):
         state = read_state(paths.journal)
         is_waiting = any(files.names(paths.queue / box) for box in ("new", "cur"))
         if state.turn or state.known or state.session or state.fork or is_waiting:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from beam.api import archive, manage
+from beam.api import archive, lock_wait, manage
 from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.broker import closing, standing
@@ -26,7 +26,7 @@ from tests.support.refused import refused
 @pytest.fixture
 def root(root: Root, monkeypatch: pytest.MonkeyPatch) -> Root:
     """With an agent `mine` that had no message yet."""
-    monkeypatch.setattr(manage, "_LOCK_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(lock_wait, "_TIMEOUT_S", 0.0)
     manage.add_agent(root.context, "mine", AgentSettings(adapter="scripted"))
     root.reload()
     return root

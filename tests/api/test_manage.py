@@ -9,7 +9,8 @@ from threading import Timer
 import pytest
 from msgspec import UNSET
 
-from beam.api import manage
+from beam.api import lock_wait, manage
+from beam.api.sessions import begin_in_session
 from beam.base.errors import (
     BeamError,
     ConfigError,
@@ -20,14 +21,14 @@ from beam.base.errors import (
     UsageError,
 )
 from beam.base.steps import Steps
-from beam.broker import mailbox, standing
+from beam.broker import follow, mailbox, standing
 from beam.model import events
 from beam.model.outcome import Point
 from beam.model.settings import AgentSettings
 from beam.root import discovery
-from beam.root.paths import REMOVED_PREFIX
+from beam.root.paths import REMOVED_PREFIX, AgentPaths
 from beam.store.journal import read_state
-from beam.store.lock import try_lock
+from beam.store.lock import Lock, try_lock
 from beam.store.queue import Queue
 from tests.support.context import Root
 from tests.support.journals import ELSEWHERE, record, result, started, turn
@@ -234,7 +235,7 @@ def test_a_variable_without_a_name_is_refused(key: str, root: Root) -> None:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for a lock."""
-    monkeypatch.setattr(manage, "_LOCK_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(lock_wait, "_TIMEOUT_S", 0.0)
 
 
 @pytest.fixture
@@ -422,6 +423,51 @@ def test_an_agent_is_unblocked_by_a_persons_word(root: Root, hurried: None) -> N
     assert read_state(place.journal).blocked is None
 
 
+def fork_of_coder(root: Root) -> None:
+    declare(root, "{adapter: codex}")
+    in_session(root, "coder")
+    manage.fork_agent(root.context, "coder", "held", by="ann")
+
+
+def remove_held(root: Root) -> None:
+    manage.add_agent(root.context, "held", AgentSettings(adapter="scripted"))
+    manage.remove_agent(root.reload(), "held", purge=False)
+
+
+def discovered(root: Root, name: str) -> AgentPaths:
+    discovery.create(root.context.home, root.place(name))
+    return root.place(name)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda root: manage.unblock_agent(root.context, "stuck"),
+        fork_of_coder,
+        remove_held,
+        lambda root: begin_in_session(root.context, "held", "claude", "s1", by="ann", env={}),
+    ],
+    ids=["unblock", "fork", "remove", "begin"],
+)
+def test_an_agents_lock_is_waited_for_and_held_so_that_no_worker_is_lost(
+    act: Callable[[Root], object], root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_wait, "_TIMEOUT_S", 600.0)
+    held: list[Lock] = []
+
+    def released(context: object, paths: AgentPaths, lock: Lock) -> Lock:
+        held.append(lock)
+        return lock
+
+    for module in (manage, follow):
+        monkeypatch.setattr(module, "held_briefly", released)
+    record(root, "stuck", started(3, owner=ELSEWHERE), events.Notice(code="blocked", text="who knows", turn=3))
+    locks = [lock for name in ("held", "stuck") if (lock := try_lock(discovered(root, name).lock)) is not None]
+    monkeypatch.setattr(lock_wait.time, "sleep", lambda seconds: [lock.release() for lock in locks])
+    act(root)
+    assert len(locks) == 2 and [each.path in {lock.path for lock in locks} for each in held] == [True]
+
+
 # -- sessions that become agents ---------------------------------------------------------------------------------------
 
 
@@ -549,8 +595,8 @@ class Moment:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: float = math.inf, then: Callable[[], object] = int) -> None:
         self.now, self._at, self._then = 100.0, 100.0 + at, then
-        monkeypatch.setattr(manage, "time", self)
-        monkeypatch.setattr(manage, "_LOCK_RETRY_S", 0.25)
+        monkeypatch.setattr(lock_wait, "time", self)
+        monkeypatch.setattr(lock_wait, "_RETRY_S", 0.25)
 
     def monotonic(self) -> float:
         return self.now

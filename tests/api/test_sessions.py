@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beam.api import sessions
+from beam.api import lock_wait, sessions
 from beam.api.sessions import SessionLine, begin_in_session, parse_session, resume, session_lines
 from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.steps import Steps
@@ -238,7 +238,10 @@ def test_an_agent_that_was_used_begins_in_no_other_session(used: str, root: Root
     assert root.events("new") == before
 
 
-def test_an_agent_that_somebody_uses_at_this_moment_is_left_to_them(root: Root) -> None:
+def test_an_agent_that_somebody_uses_at_this_moment_is_left_to_them(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_wait, "_TIMEOUT_S", 0.0)
     lock = try_lock(root.place("new").lock)
     assert lock is not None
     with (
