@@ -85,7 +85,9 @@ def _usage_or_unknown(usage: Usage) -> Usage:
 def _usage(reported: Object) -> Usage:
     cached, written = integer(reported, "cachedReadTokens"), integer(reported, "cachedWriteTokens")
     given = integer(reported, "inputTokens")
-    if given is not None and not _excludes_cached_tokens(reported):
+    if given is not None and _excludes_cached_tokens(reported):
+        given += written or 0
+    elif given is not None:
         given = max(0, given - (cached or 0))
     return Usage(
         input_tokens=given,
@@ -97,11 +99,11 @@ def _usage(reported: Object) -> Usage:
 
 
 def _excludes_cached_tokens(reported: Object) -> bool:
-    """Return whether the reported input tokens exclude cached tokens. They do if all parts add up to the reported
-    total."""
+    """Return whether the reported input tokens exclude those that were read from a cache or written to one. They do if
+    all parts add up to the reported total, whether or not the output includes the thoughts."""
     names = ("inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens")
-    parts = [integer(reported, name) or 0 for name in names]
-    return sum(parts) == integer(reported, "totalTokens")
+    parts = sum(integer(reported, name) or 0 for name in names)
+    return integer(reported, "totalTokens") in (parts, parts + (integer(reported, "thoughtTokens") or 0))
 
 
 def _usage_from_quota(reported: Object) -> Usage:

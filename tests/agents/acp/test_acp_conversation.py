@@ -855,6 +855,29 @@ def test_figures_of_single_calls_are_added() -> None:
     assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (120, 14, 80)
 
 
+@pytest.mark.parametrize(
+    ("given", "more", "total"),
+    [
+        (100, {"outputTokens": 7}, 7147),  # of claude-agent-acp and codex-acp
+        (100, {"outputTokens": 7, "thoughtTokens": 5}, 7147),
+        (100, {"outputTokens": 7, "thoughtTokens": 5}, 7152),
+        (7140, {"outputTokens": 7}, 7147),
+        (7140, {"outputTokens": 7, "thoughtTokens": 5}, 7152),
+        (7140, {"outputTokens": 7}, None),
+    ],
+)
+def test_input_tokens_are_those_not_read_from_a_cache_with_those_written_to_one(
+    given: int, more: dict[str, int], total: int | None
+) -> None:
+    talk = talking(structs.replace(DIALECT, counts="turn"))
+    talk.text("x")
+    talk.complete(
+        usage={"inputTokens": given, **more, "cachedReadTokens": 40, "cachedWriteTokens": 7000, "totalTokens": total}
+    )
+    usage = over(talk).verdict.usage
+    assert (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens) == (7100, 40, 7000)
+
+
 def test_the_cost_of_a_session_is_reported_as_that_of_the_turn() -> None:
     talk = Talk()
     talk.begin()
