@@ -69,7 +69,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens of one turn. A figure is null if the agent does not report it, never 0 instead.
 
     `input_tokens` were not read from a cache, but include the tokens that were written to one (`cache_write_tokens`);
-    `cached_tokens` were read from a cache. `calls` is the number of model calls to which all these figures belong.
+    `cached_tokens` were read from a cache. `output_tokens` include `reasoning_tokens`. `calls` is the number of model
+    calls to which all these figures belong.
     """
 
     input_tokens: int | None = None

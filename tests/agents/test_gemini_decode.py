@@ -19,6 +19,7 @@ from msgspec import UNSET
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.gemini import exec
 from beam.agents.gemini.decode import LineDecoder
+from beam.agents.gemini.history import usage_of_call
 from beam.model import events
 from beam.model.outcome import Class, Status, Usage
 from tests.agents import gemini_recordings as recordings
@@ -240,6 +241,15 @@ def test_usage_is_that_of_the_process_without_what_came_from_a_cache() -> None:
     _, verdict = decode(init(model="auto"), delta("x"), result())
     assert verdict.usage == Usage(input_tokens=90, output_tokens=7, cached_tokens=10)
     assert verdict.model == "gemini-x"
+
+
+def test_the_thoughts_are_part_of_the_output() -> None:
+    counts = {"total_tokens": 130, "input_tokens": 100, "input": 90, "cached": 10, "output_tokens": 7}
+    _, verdict = decode(init(), delta("x"), result(stats={**counts, "models": {"gemini-x": counts}}))
+    assert verdict.usage == Usage(input_tokens=90, output_tokens=30, cached_tokens=10)
+    assert verdict.models is not None and verdict.models[0].usage == verdict.usage
+    call = usage_of_call({"input": 100, "cached": 10, "output": 7, "thoughts": 23, "total": 130})
+    assert call == Usage(input_tokens=90, output_tokens=30, cached_tokens=10, reasoning_tokens=23, calls=1)
 
 
 def test_the_noughts_of_a_turn_that_failed_at_once_are_no_figures() -> None:

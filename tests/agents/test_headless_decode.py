@@ -98,7 +98,7 @@ def test_the_cost_of_one_step_is_not_shown_as_the_cost_of_two(name: str, cost: b
     first = step("tool-calls")
     second = json.dumps(step("stop")).encode().replace(b'"cost": 0.5', b'"cost": ' + cost)
     _, verdict = decode(name, first, second)
-    assert (verdict.usage.output_tokens, verdict.cost_usd) == (4, None)
+    assert (verdict.usage.output_tokens, verdict.cost_usd) == (6, None)
 
 
 def tool_error(tool: str, error: str) -> dict[str, object]:
@@ -186,7 +186,7 @@ def test_the_silent_retries_of_opencode_are_read_from_its_log_on_stderr(name: st
 
 def test_opencodes_figures_are_the_sum_of_its_steps() -> None:
     _, verdict = decode("opencode", step("tool-calls"), step("stop"))
-    tokens = Usage(input_tokens=18, output_tokens=4, cached_tokens=6, reasoning_tokens=2)
+    tokens = Usage(input_tokens=18, output_tokens=6, cached_tokens=6, reasoning_tokens=2)
     assert verdict.usage == replace(tokens, cache_write_tokens=8, calls=2)
     assert (verdict.cost_usd, verdict.status) == (1.0, Status.COMPLETED)
 

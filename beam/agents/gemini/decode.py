@@ -133,7 +133,8 @@ class LineDecoder:
             if isinstance(used, dict)
         )
         self._summary.model = models[-1].model if models else self._summary.model
-        usage = Usage(input_tokens=stats.input, output_tokens=stats.output_tokens, cached_tokens=stats.cached)
+        output_tokens = _output_tokens(stats.total_tokens, stats.input_tokens, stats.output_tokens)
+        usage = Usage(input_tokens=stats.input, output_tokens=output_tokens, cached_tokens=stats.cached)
         failed = self._judge(record)
         if self._summary.failure is not None and not (usage.input_tokens or usage.output_tokens or usage.cached_tokens):
             usage = Usage()  # a turn that failed immediately has zeros, which mean that nothing was counted
@@ -188,10 +189,19 @@ _KINDS: dict[str, Callable[[LineDecoder, Line], list[Event]]] = {
 }
 
 
+def _output_tokens(total: int | None, prompts: int | None, answers: int | None) -> int | None:
+    """Return the output with the thoughts: all tokens but those of the prompts. The reported output is without the
+    thoughts."""
+    if total is None or prompts is None or answers is None:
+        return answers
+    return max(answers, total - prompts)
+
+
 def _usage(used: Object) -> Usage:
+    total, prompts, answers = (integer(used, name) for name in ("total_tokens", "input_tokens", "output_tokens"))
     return Usage(
         input_tokens=integer(used, "input"),
-        output_tokens=integer(used, "output_tokens"),
+        output_tokens=_output_tokens(total, prompts, answers),
         cached_tokens=integer(used, "cached"),
     )
 

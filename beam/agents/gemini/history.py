@@ -85,15 +85,7 @@ class _ChatReader:
         self._model = string(value, "model") or self._model
         tokens = obj(value, "tokens")
         if tokens:
-            given, cached = integer(tokens, "input"), integer(tokens, "cached")
-            usage = Usage(
-                input_tokens=None if given is None else max(0, given - (cached or 0)),
-                output_tokens=integer(tokens, "output"),
-                cached_tokens=cached,
-                reasoning_tokens=integer(tokens, "thoughts"),
-                calls=1,
-            )
-            self._usage[message_id] = ModelUsage(model=self._model or "", usage=usage)
+            self._usage[message_id] = ModelUsage(model=self._model or "", usage=usage_of_call(tokens))
         emitted: list[Event] = []
         calls = objects(value, "toolCalls")
         if calls:
@@ -120,6 +112,19 @@ class _ChatReader:
             output = output_of(call)
             emitted.append(events.ToolReturned(call_id=call_id, output=output, is_error=status != "success"))
         return emitted
+
+
+def usage_of_call(tokens: Object) -> Usage:
+    """Return the figures of one model call. Gemini writes the output without the thoughts, which are added."""
+    given, cached = integer(tokens, "input"), integer(tokens, "cached")
+    answer, thoughts = integer(tokens, "output"), integer(tokens, "thoughts")
+    return Usage(
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
+        output_tokens=None if answer is None else answer + (thoughts or 0),
+        cached_tokens=cached,
+        reasoning_tokens=thoughts,
+        calls=1,
+    )
 
 
 def output_of(call: Object) -> str:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beam.agents.base import json_object
-from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.gemini.history import output_of
+from beam.agents.fields import Object, obj, objects, string
+from beam.agents.gemini.history import output_of, usage_of_call
 from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_text
 from beam.model.events import Event
-from beam.model.outcome import Usage
 
 files = SessionFiles(
     folder="HOME",
@@ -60,7 +59,7 @@ class _Chat:
         maker, message_id, text = self._maker, string(value, "id"), _text(value)
         self.session = Session(id=self.session.id, cwd=self.session.cwd, model=string(value, "model") or None)
         if tokens := obj(value, "tokens"):
-            maker.count_call(message_id, _usage(tokens))
+            maker.count_call(message_id, usage_of_call(tokens))
         found: list[Event] = []
         for thought in objects(value, "thoughts"):
             said = f"{string(thought, 'subject')}: {string(thought, 'description')}"
@@ -81,17 +80,6 @@ class _Chat:
         if text.strip() and not calls:
             found += maker.end_turn(at, self.session.model)
         return found
-
-
-def _usage(tokens: Object) -> Usage:
-    given, cached = integer(tokens, "input"), integer(tokens, "cached")
-    return Usage(
-        input_tokens=None if given is None else max(0, given - (cached or 0)),
-        output_tokens=integer(tokens, "output"),
-        cached_tokens=cached,
-        reasoning_tokens=integer(tokens, "thoughts"),
-        calls=1,
-    )
 
 
 def _text(value: Object) -> str:

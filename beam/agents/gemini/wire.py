@@ -20,9 +20,12 @@ class Error(Struct, frozen=True):
 class Stats(Struct, frozen=True):
     """The tokens of this process; a missing figure is None.
 
-    `input` does not include tokens from a cache; `models` has an object for each model that was asked.
+    `input_tokens` are those of the prompts, `input` those of them that did not come from a cache. `output_tokens` are
+    without the thoughts, which only `total_tokens` includes. `models` has an object for each model that was asked.
     """
 
+    total_tokens: Count | None = None
+    input_tokens: Count | None = None
     input: Count | None = None
     output_tokens: Count | None = None
     cached: Count | None = None

@@ -66,7 +66,7 @@ class LineDecoder:
             case "step_finish":
                 self._attempt = 0
                 summary.ended = _END_BY_REASON.get(string(part, "reason"), "")
-                return opened + summary.counted(_usage(obj(part, "tokens")), number(part, "cost"))
+                return opened + summary.counted(usage_of_call(obj(part, "tokens")), number(part, "cost"))
             case "error":
                 return opened + self._on_failed(obj(value, "error"))
         return [*opened, events.Unknown(what=kind or "no type")]
@@ -101,14 +101,17 @@ class LineDecoder:
         return verdict(self._turn, exit, summary)
 
 
-def _usage(tokens: Object) -> Usage:
+def usage_of_call(tokens: Object) -> Usage:
+    """Return the figures of one model call. OpenCode reports the output without the reasoning, and the input without
+    the tokens that were written to a cache; both are added."""
     cache = obj(tokens, "cache")
     uncached, written = integer(tokens, "input"), integer(cache, "write")
+    answer, reasoning = integer(tokens, "output"), integer(tokens, "reasoning")
     return Usage(
         input_tokens=None if uncached is None else uncached + (written or 0),
-        output_tokens=integer(tokens, "output"),
+        output_tokens=None if answer is None else answer + (reasoning or 0),
         cached_tokens=integer(cache, "read"),
-        reasoning_tokens=integer(tokens, "reasoning"),
+        reasoning_tokens=reasoning,
         cache_write_tokens=written,
         calls=1,
     )

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, number, obj, string
+from beam.agents.opencode.decode import usage_of_call
 from beam.agents.session_files import EventMaker, ModelCall, Session, SessionFiles, SessionReader, time_from_ms
 from beam.model.events import Event
-from beam.model.outcome import Usage
 
 _DAY_MS = 86_400_000
 # The database has an index of a session's parts, but none of their times. So beam reads the parts of the last day's
@@ -49,7 +49,7 @@ def reader(path: str) -> SessionReader:
 def call(row: bytes) -> ModelCall | None:
     """Return the model call in a row of `calls`; None for a call that failed, was stopped, or has no tokens."""
     value = json_object(row) or {}
-    usage, prompt = _usage(obj(value, "tokens")), string(value, "prompt")
+    usage, prompt = usage_of_call(obj(value, "tokens")), string(value, "prompt")
     if not prompt or not string(value, "end") or value.get("error") is not None or not usage.input_tokens:
         return None
     return ModelCall(prompt=prompt, usage=usage, cost_usd=number(value, "cost"))
@@ -81,7 +81,7 @@ class _Rows:
             case "tool":
                 return _tool(maker, part, at)
             case "step-finish" if maker.is_new(f"part {key}"):
-                maker.count_call(key, _usage(obj(part, "tokens")), number(part, "cost"))
+                maker.count_call(key, usage_of_call(obj(part, "tokens")), number(part, "cost"))
                 if string(part, "reason") != "tool-calls":
                     return maker.end_turn(at, model)
         return ()
@@ -97,15 +97,3 @@ def _tool(maker: EventMaker, part: Object, at: str) -> list[Event]:
         output = string(state, "output") or string(state, "error")
         found += maker.on_returned(call_id, output, at, is_error=status == "error")
     return found
-
-
-def _usage(used: Object) -> Usage:
-    cache = obj(used, "cache")
-    return Usage(
-        input_tokens=integer(used, "input"),
-        output_tokens=integer(used, "output"),
-        cached_tokens=integer(cache, "read"),
-        cache_write_tokens=integer(cache, "write"),
-        reasoning_tokens=integer(used, "reasoning"),
-        calls=1,
-    )
