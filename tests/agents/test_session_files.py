@@ -138,6 +138,63 @@ def test_an_answer_to_an_unreported_request_is_not_reported(
     assert not [tag for tag in tags([event for line in lines for event in reader.read(line)]) if "permission" in tag]
 
 
+ASKED = [{"type": "text", "text": "hi"}]
+# Each has a call whose input has 40 tokens read from a cache, 7000 written to one, and 100 others.
+SESSIONS_WITH_A_CACHE: dict[str, list[dict[str, object]]] = {
+    "pi": [
+        {"type": "message", "id": "1", "message": {"role": "user", "content": "hi"}},
+        {
+            "type": "message",
+            "id": "2",
+            "message": {
+                "role": "assistant",
+                "stopReason": "stop",
+                "usage": {"input": 100, "output": 7, "cacheRead": 40, "cacheWrite": 7000},
+            },
+        },
+    ],
+    "kimi": [
+        {"type": "turn.prompt", "input": ASKED},
+        {
+            "type": "context.append_loop_event",
+            "event": {
+                "type": "step.end",
+                "uuid": "u",
+                "usage": {"inputOther": 100, "output": 7, "inputCacheRead": 40, "inputCacheCreation": 7000},
+            },
+        },
+        {"type": "turn.ended", "reason": "completed"},
+    ],
+    "cline": [
+        {
+            "messages": [
+                {"id": "1", "role": "user", "content": ASKED},
+                {
+                    "id": "2",
+                    "role": "assistant",
+                    "content": [],
+                    "metrics": {
+                        "inputTokens": 7140,
+                        "outputTokens": 7,
+                        "cacheReadTokens": 40,
+                        "cacheWriteTokens": 7000,
+                    },
+                },
+            ]
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("cli", SESSIONS_WITH_A_CACHE)
+def test_the_input_of_a_session_is_what_was_not_read_from_a_cache_with_what_was_written_to_one(cli: str) -> None:
+    reader = opened(cli)
+    found = [event for line in SESSIONS_WITH_A_CACHE[cli] for event in reader.read(json.dumps(line).encode())]
+    usage = next(event.usage for event in found if isinstance(event, events.SessionIdle))
+    assert (usage.input_tokens, usage.output_tokens) == (7100, 7)
+    assert (usage.cached_tokens, usage.cache_write_tokens) == (40, 7000)
+
+
 def test_aiders_history_is_reported_by_prompt_answer_and_tokens() -> None:
     lines = [
         "# aider chat started at 2026-11-24 10:48:19",

@@ -77,10 +77,11 @@ class _Document:
 
 
 def _usage(used: Object) -> Usage:
+    given, cached = integer(used, "inputTokens"), integer(used, "cacheReadTokens")  # input includes cached
     return Usage(
-        input_tokens=integer(used, "inputTokens"),
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
         output_tokens=integer(used, "outputTokens"),
-        cached_tokens=integer(used, "cacheReadTokens"),
+        cached_tokens=cached,
         cache_write_tokens=integer(used, "cacheWriteTokens"),
         calls=1,
     )

@@ -66,10 +66,11 @@ class _Wire:
 
 
 def _usage(used: Object) -> Usage:
+    other, written = integer(used, "inputOther"), integer(used, "inputCacheCreation")
     return Usage(
-        input_tokens=integer(used, "inputOther"),
+        input_tokens=None if other is None else other + (written or 0),
         output_tokens=integer(used, "output"),
         cached_tokens=integer(used, "inputCacheRead"),
-        cache_write_tokens=integer(used, "inputCacheCreation"),
+        cache_write_tokens=written,
         calls=1,
     )

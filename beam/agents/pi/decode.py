@@ -95,7 +95,7 @@ class LineDecoder:
         usage = obj(message, "usage")
         if integer(usage, "totalTokens"):
             model = string(message, "model")
-            emitted += summary.counted(_usage(usage), number(obj(usage, "cost"), "total"), model)
+            emitted += summary.counted(usage_of_call(usage), number(obj(usage, "cost"), "total"), model)
         return emitted
 
     def _tool(self, kind: str, value: Object) -> list[Event]:
@@ -142,7 +142,9 @@ class LineDecoder:
         return verdict(self._turn, exit, summary)
 
 
-def _usage(usage: Object) -> Usage:
+def usage_of_call(usage: Object) -> Usage:
+    """Return the figures of one model call. pi reports the input without the tokens that were written to a cache, which
+    are added."""
     uncached, written = integer(usage, "input"), integer(usage, "cacheWrite")
     return Usage(
         input_tokens=None if uncached is None else uncached + (written or 0),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beam.agents.base import json_object
-from beam.agents.fields import Object, integer, number, obj, objects, string
+from beam.agents.fields import Object, number, obj, objects, string
+from beam.agents.pi.decode import usage_of_call
 from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_text
 from beam.model.events import Event
-from beam.model.outcome import Usage
 
 files = SessionFiles(
     folder="HOME/.pi/agent",
@@ -53,7 +53,7 @@ class _Entries:
         model = string(message, "model") or self.session.model
         self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
         used = obj(message, "usage")
-        maker.count_call(key, _usage(used), number(obj(used, "cost"), "total"))
+        maker.count_call(key, usage_of_call(used), number(obj(used, "cost"), "total"))
         for block in objects(message, "content"):
             match string(block, "type"):
                 case "text":
@@ -75,14 +75,3 @@ def _text(message: Object) -> str:
     if isinstance(content, str):
         return content
     return "".join(string(part, "text") for part in objects(message, "content"))
-
-
-def _usage(used: Object) -> Usage:
-    return Usage(
-        input_tokens=integer(used, "input"),
-        output_tokens=integer(used, "output"),
-        cached_tokens=integer(used, "cacheRead"),
-        cache_write_tokens=integer(used, "cacheWrite"),
-        reasoning_tokens=integer(used, "reasoning"),
-        calls=1,
-    )
