@@ -27,6 +27,7 @@ from beam.model.message import (
 HUMAN = "human"
 MAX_REPLIES = 1000  # more turns than a thread may have, unless its policy says otherwise
 _LARGEST_NUMBER = 2**53  # that a sender may give: a float holds it exactly, and as seconds it is finite in ns
+_LIMITS = ("timeout", "max_turns", "budget_usd", "max_tokens")
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -162,10 +163,15 @@ def _check_words(**words: str | None) -> None:
 
 
 def _check_numbers(options: Options) -> None:
+    """Raise UsageError for a number that is out of range."""
     for name in options.__struct_fields__:
         value = getattr(options, name)
         if isinstance(value, int | float):
             _check_number(name, value)
+            if name in _LIMITS and value <= 0:  # 0 would count as no limit
+                option = name.replace("_", "-")
+                hint = "give a number above 0; leave it out for the agent's own limit"
+                raise UsageError(f"--{option} {value:g} is out of range", hint, subject=option)
 
 
 def _check_number(name: str, value: float) -> None:
