@@ -12,6 +12,7 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from beam.base import files
+from beam.base.errors import UsageError
 from beam.base.steps import R, Steps, run_async, run_blocking
 
 P = ParamSpec("P")
@@ -63,10 +64,23 @@ def coroutine_verb(function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]
     def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         import asyncio
 
+        refuse_in_loop(f"{function.__name__} blocks", f"await it: {function.__name__}.aio(…)")
         files.check_descriptors(files.TURN_DESCRIPTORS)
         return asyncio.run(function(instance, *args, **kwargs))
 
     return Verb(call, function)
+
+
+def refuse_in_loop(what: str, hint: str) -> None:
+    """Raise UsageError if an event loop runs in this thread, because no other can be started there. `what` says what
+    was called, `hint` what to call in an event loop."""
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError(f"{what}, and an event loop runs in this thread", hint)
 
 
 def waiting_verb(function: Callable[Concatenate[S, P], Steps[R]]) -> Verb[S, P, R]:

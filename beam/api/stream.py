@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from beam.api.both import refuse_in_loop
 from beam.base import files
 from beam.base.errors import UsageError
 from beam.model.events import Event
@@ -42,6 +43,7 @@ class Stream(Generic[R]):
     def __iter__(self) -> Iterator[Event]:
         import asyncio
 
+        refuse_in_loop("a `for` loop over events blocks", "take `async for`")
         files.check_descriptors(files.TURN_DESCRIPTORS)
         with asyncio.Runner() as runner:
             feed = self._feed()

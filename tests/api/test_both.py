@@ -11,7 +11,10 @@ import pytest
 
 from beam.api import Beam
 from beam.api.both import coroutine_verb, waiting_verb
+from beam.api.stream import Stream
+from beam.base.errors import UsageError
 from beam.base.steps import Steps
+from tests.support.refused import refused
 
 
 class Thing:
@@ -45,6 +48,21 @@ def test_a_coroutine_gives_the_same_both_ways() -> None:
         return await Thing().add.aio(1, right=2)
 
     assert Thing().add(1, right=2) == asyncio.run(inside()) == 3
+
+
+def test_what_runs_an_event_loop_says_in_one_what_to_call_there() -> None:
+    async def work(seen: object) -> None:
+        """Ends at once."""
+
+    async def inside() -> None:
+        said = "add blocks, and an event loop runs in this thread"
+        with refused(UsageError, said, "await it: add.aio(…)"):
+            Thing().add(1, right=2)
+        said = "a `for` loop over events blocks, and an event loop runs in this thread"
+        with refused(UsageError, said, "take `async for`"):
+            list(Stream(work, lambda: work(None)))
+
+    asyncio.run(inside())
 
 
 def test_a_generator_gives_the_same_both_ways() -> None:
