@@ -43,7 +43,7 @@ _TURN: dict[str, Shape] = {
     "via": Choice(("auto", "exec", "dialogue", "terminal")),
     "timeout": Seconds(),
     "max_turns": Number(1, 10**6, whole=True),
-    "budget_usd": Number(0, 10**6),
+    "budget_usd": Number(1e-6, 10**6),
 }
 _JUDGE: dict[str, Shape] = {"rubric": Text(), "score": Number(0, 10), **_TURN}
 _CHECK = Table(

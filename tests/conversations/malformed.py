@@ -82,6 +82,7 @@ MALFORMED = [
     step("a bad id", "- send: a\n  id: 1x\n  prompt: x\n", 4, 3, "not the name of a step"),
     step("an unknown access", "- send: a\n  prompt: x\n  access: write\n", 5, 3, "not one of read"),
     step("a timeout of no time", "- send: a\n  prompt: x\n  timeout: soon\n", 5, 3, "not a duration"),
+    step("a budget of nothing", "- send: a\n  prompt: x\n  budget_usd: 0\n", 5, 3, "out of range"),
     step("a timeout of nothing", "- send: a\n  prompt: x\n  timeout: 0\n", 5, 3, "out of range"),
     step("an unknown check", "- send: a\n  prompt: x\n  expect: {contain: y}\n", 5, 12, "did you mean contains"),
     step("checks as text", "- send: a\n  prompt: x\n  expect: good\n", 5, 3, "expected keys and values"),
