@@ -190,7 +190,7 @@ class _Repository:
                     if key == _HOOKS_PATH:
                         self._add_within(hook_paths, value, "directories of hooks")
                     elif key == _WORK_TREE:
-                        self._add_within(self.work_trees, git_dir / value, "work trees")
+                        self._add_within(self.work_trees, git_dir / self._checked_path(value), "work trees")
                     elif _runs_program(key):
                         self._add_setting(file, key, value)
                     elif key == "extensions.partialclone" or _without_name(key) == "remote.promisor":
@@ -312,8 +312,16 @@ class _Repository:
             raise ValueError("it is no file")
         return found.st_size
 
+    @staticmethod
+    def _checked_path(value: str) -> str:
+        """Return the path in a setting. Raises ValueError for a path that versions of git read differently: up to 2.44
+        an unquoted tab is a space, and from 2.52 on the beginning `:(optional)` is no part of the path."""
+        if "\t" in value or "\r" in value or value.startswith(":("):
+            raise ValueError(f"the path {value[:80]!r}")
+        return value
+
     def _resolve_path(self, relative_to: Path, value: str) -> Path:
-        if value.startswith("~/"):
+        if self._checked_path(value).startswith("~/"):
             return self._home / value[2:]
         if value.startswith(("~", "%(")):
             raise ValueError(f"the path {value[:80]!r}")
@@ -415,8 +423,8 @@ def _parse_value(text: str, at: int) -> tuple[str, int]:
                 raise ValueError(f"no escape at {at}")
             if escaped != "\n":
                 value_parts.append({"t": "\t", "b": "\b", "n": "\n"}.get(escaped, escaped))
-        elif not quoted and character in " \t\v\f\r":
-            value_parts += " " if value_parts else ""
+        elif not quoted and character in " \t\r":
+            value_parts += character if value_parts else ""
             at += 1
             continue
         else:
