@@ -29,7 +29,11 @@ from beam.trust.git_index import submodules
 T = TypeVar("T")
 _PROGRAM_KEYS = frozenset(("core.fsmonitor", "diff.external", "gpg.program"))
 _NAMED_PROGRAM_KEYS = frozenset(  # keys with a name in the middle, which is left out here
-    ("filter.clean", "filter.smudge", "filter.process", "diff.command", "diff.textconv", "gpg.program", "hook.command")
+    (
+        *("filter.clean", "filter.smudge", "filter.process", "diff.command", "diff.textconv"),
+        *("gpg.program", "hook.command"),
+        *("lfs.clean", "lfs.smudge", "lfs.path"),  # git-lfs, as git's filter: lfs.extension.*, lfs.customtransfer.*
+    )
 )
 _FETCHERS = frozenset(  # keys that run a program when a partial clone fetches a missing object, as `git status` does
     (

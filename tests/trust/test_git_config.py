@@ -829,6 +829,9 @@ def test_a_configuration_with_bytes_that_are_no_utf_8_is_read_too(tmp_path: Path
         "diff.x.textconv",
         "gpg.ssh.program",
         "hook.x.command",
+        "lfs.extension.x.clean",
+        "lfs.extension.x.smudge",
+        "lfs.customtransfer.x.path",
     ],
 )
 def test_each_setting_by_which_git_runs_a_program_is_found(tmp_path: Path, key: str) -> None:
