@@ -35,25 +35,27 @@ def split(command: str) -> list[Words] | None:
     found: list[Words] = []
     words: list[str] = []
     at, size = 0, len(command)
+    is_ended = False  # for a shell that reads `a &>/dev/null b` as `a &` and `>/dev/null b`, as dash does
     while at < size:
         if command[at] in _BLANK:
             at += 1
             continue
         if harmless := _HARMLESS_REDIRECTION.match(command, at):
+            is_ended = is_ended or harmless[0].startswith("&")
             at = harmless.end()
             continue
         if operator := _OPERATOR.match(command, at):
             if not words or (operator[0] == "|" and command[at : at + 2] == "|&"):
                 return None
             found.append(tuple(words))
-            words = []
+            words, is_ended = [], False
             at = operator.end()
             continue
         word = _parse_word(command, at)
         if word is None:
             return None
         text, end = word
-        if end == at:
+        if end == at or is_ended:
             return None
         at = end
         if not words and (_ASSIGNMENT.match(text) or text in _RESERVED or not text):

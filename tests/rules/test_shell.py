@@ -32,6 +32,7 @@ ANY = st.text("ab1 '\"\\$`;&|<>(){}#*?~!=-\n\t\r/\x00é\u00a0", max_size=24)
         ("ls -la 2>&1", [("ls", "-la")]),
         ("ls 2>/dev/null | wc -l >/dev/null 2>&1", [("ls",), ("wc", "-l")]),
         ("cat < /dev/null", [("cat",)]),
+        ("ls -la &>/dev/null 2>&1; wc &>> /dev/null && a b", [("ls", "-la"), ("wc",), ("a", "b")]),
         ("ls *.py src/[ab]?", [("ls", "*.py", "src/[ab]?")]),
     ],
 )
@@ -71,6 +72,9 @@ def test_what_is_plain_is_split_into_its_commands(command: str, parts: list[tupl
         "git status >| file",
         "git status 2> file",
         "git status &> file",
+        "git log &>/dev/null rm x",
+        "git log &>> /dev/null 2>&1 rm x",
+        "&>/dev/null rm x",
         "git status > /dev/null/x",
         "git status > /dev/nullx",
         "git status >/dev/null>x",
