@@ -110,19 +110,32 @@ def _command_regex(pattern: str) -> re.Pattern[str]:
     more words; at the end of the pattern also for no word. A `*` inside a word stands for any characters of that word;
     at the end of the pattern also for further words."""
     words = pattern.split()
-    found = ""
-    for number, word in enumerate(words):
-        is_last = number == len(words) - 1
-        if word == "*" and is_last:
-            found += r"(?:\0.*)?"
-            continue
-        found += r"\0" if number else ""
+    further_words = r"(?:\0.*)?" if words[-1].endswith("*") else ""
+    chunks: list[list[str]] = [[]]
+    for word in words[:-1] if words[-1] == "*" else words:
         if word == "*":
-            found += r"[^\0]+(?:\0[^\0]+)*?"
+            chunks.append([])
         else:
-            found += "[^\0]*".join(re.escape(part) for part in word.split("*"))
-            found += r"(?:\0.*)?" if is_last and word.endswith("*") else ""
-    return re.compile(rf"{found}\Z", re.DOTALL)
+            chunks[-1].append(_glob(word, r"\0"))
+    found = r"\0".join(chunks[0])
+    for number, chunk in enumerate(chunks[1:], 1):
+        some = r"(?:\0[^\0]+)+?" + "".join(rf"\0{word}" for word in chunk)
+        is_at_end = number == len(chunks) - 1 and not further_words
+        found += some if is_at_end else f"(?>{some})"
+    return re.compile(rf"{found}{further_words}\Z", re.DOTALL)
+
+
+def _glob(text: str, separator: str) -> str:
+    """Return the regular expression for one whole word or name, in which each `*` stands for any characters but the
+    separator.
+
+    A part between two `*` is searched once, and its first place counts: a search for another one would find nothing
+    more, and with many `*` it would never end.
+    """
+    first, *more = (re.escape(part) for part in text.split("*"))
+    middle = "".join(f"(?>[^{separator}]*?{part})" for part in more[:-1])
+    last = f"[^{separator}]*{more[-1]}" if more else ""
+    return f"{first}{middle}{last}(?![^{separator}])"
 
 
 # -- paths -------------------------------------------------------------------------------------------------------------
@@ -158,13 +171,12 @@ def _path_regex(pattern: str, folder: str, home: str) -> re.Pattern[str]:
         base, rest = folder, pattern
         if "/" not in rest.rstrip("/"):
             rest = f"**/{rest}"
-    segments = [segment for segment in rest.split("/") if segment]
     found = re.escape(posixpath.normpath(base).rstrip("/"))
-    for number, segment in enumerate(segments):
-        if segment == "**":
-            found += "/.+" if number == len(segments) - 1 else "(?:/[^/]+)*"
-        else:
-            found += "/" + "[^/]*".join(re.escape(part) for part in segment.split("*"))
+    chunks = re.split(r"(?:^|/)\*\*(?=/|$)", "/".join(segment for segment in rest.split("/") if segment))
+    for number, chunk in enumerate(chunks):
+        names = "".join(f"/{_glob(name, '/')}" for name in chunk.split("/") if name)
+        found += names if number == 0 else f"(?>(?:/[^/]+)*?{names})"
+    found += "/.+" if len(chunks) > 1 and not chunks[-1] else ""
     return re.compile(rf"{found}(?:/.*)?\Z", re.DOTALL)
 
 

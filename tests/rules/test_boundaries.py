@@ -187,6 +187,45 @@ def test_a_rule_that_denies_catches_what_may_be_meant(text: str, call: str, is_c
 
 
 @pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("Edit(" + "*a" * 100 + "*b)", ToolCall(tool="Edit", paths=("a" * 200,))),
+        ("Edit(" + "**/" * 100 + "x)", ToolCall(tool="Edit", paths=("/".join("abcdefgh" * 5),))),
+        ("Edit(" + "**/*a/" * 100 + "x)", ToolCall(tool="Edit", paths=("a/" * 150,))),
+        ("Bash(a" + "*a" * 100 + "*b)", ToolCall(tool="Bash", command="a" * 200)),
+        ("Bash(a " + "* " * 100 + "x)", ToolCall(tool="Bash", command="a " + "b " * 200)),
+        ("Bash(a " + "* b* " * 100 + "x)", ToolCall(tool="Bash", command="a " + "b " * 1000)),
+    ],
+    ids=range(6),
+)
+def test_a_rule_with_many_stars_is_no_endless_search(text: str, call: ToolCall) -> None:
+    (rule,) = rules(text, behavior="deny")
+    assert may_match(rule, call, HERE) is False  # with one way after the other it would take years
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "is_caught"),
+    [
+        ("Edit(*a*b*c)", "Edit(xaybzbcc)", True),
+        ("Edit(*a*b*c)", "Edit(xbyazcc)", False),
+        ("Edit(*aa*aa)", "Edit(aaa)", False),
+        ("Edit(a/**/b/c/**/d)", "Edit(a/b/x/b/c/d/e)", True),
+        ("Edit(a/**/b/c/**/d)", "Edit(a/b/x/c/d)", False),
+        ("Edit(**/b/*/**/d/**)", "Edit(b/b/d/d/x)", True),
+        ("Edit(**/b/*/**/d/**)", "Edit(b/b/d)", False),
+        ("Bash(a * b * c)", "Bash(a x b b c)", True),
+        ("Bash(a * b * c)", "Bash(a b b c)", False),
+        ("Bash(a * b * c)", "Bash(a x b y c d)", False),
+        ("Bash(a * b*)", "Bash(a x bc d)", True),
+        ("Bash(a * *)", "Bash(a)", False),
+    ],
+)
+def test_a_rule_with_several_stars_is_searched_whole(text: str, call: str, is_caught: bool) -> None:
+    (rule,) = rules(text, behavior="deny")
+    assert may_match(rule, parse_call(call), HERE) is is_caught
+
+
+@pytest.mark.parametrize(
     ("command", "words"),
     [
         ("", None),
