@@ -43,8 +43,9 @@ def allowing_rules(rules: Sequence[Rule], call: ToolCall, place: AgentPlace) -> 
         parts = shell.split(call.command)
         return _first_match_of_each(parts or (), mine, _allows_command)
     if call.tool in ("Read", "Edit"):
-        spelled = [spelling for path in call.paths for spelling in _spellings(path, place)]
-        return _first_match_of_each(spelled, mine, lambda rule, path: _allows_path(rule, path, place))
+        return _first_match_of_each(
+            _spelled_paths(call, place), mine, lambda rule, path: _allows_path(rule, path, place)
+        )
     if call.tool == "WebFetch":
         return _first_match_of_each(
             (call.host,) if call.host else (), mine, lambda rule, host: _matches_host(rule.argument, host)
@@ -65,7 +66,7 @@ def may_match(rule: Rule, call: ToolCall, place: AgentPlace) -> bool:
         )
     if call.tool in ("Read", "Edit"):
         pattern = _path_regex(rule.argument, place.folder, place.home)
-        spelled = [spelling for path in call.paths for spelling in _spellings(path, place)]
+        spelled = _spelled_paths(call, place)
         return not spelled or any(pattern.match(path) or pattern.match(path.casefold()) for path in spelled)
     domain = rule.argument.removeprefix("domain:").removeprefix("*.")
     return not call.host or call.host == domain or call.host.endswith(f".{domain}")
@@ -139,6 +140,14 @@ def _glob(text: str, separator: str) -> str:
 
 
 # -- paths -------------------------------------------------------------------------------------------------------------
+
+
+def _spelled_paths(call: ToolCall, place: AgentPlace) -> list[str]:
+    """Return all forms of the call's paths; no forms if one of them can't be the path of a file (with a NUL in it)."""
+    try:
+        return [spelling for path in call.paths for spelling in _spellings(path, place)]
+    except ValueError:
+        return []
 
 
 def _spellings(path: str, place: AgentPlace) -> list[str]:

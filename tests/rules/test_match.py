@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 
 import pytest
 
 from beam.model.rule_lists import RuleLists
 from beam.rules.call import ToolCall, host_of, parse_call
-from beam.rules.match import AgentPlace
+from beam.rules.match import AgentPlace, allowing_rules, may_match
 from beam.rules.rule import parse
 from beam.rules.ruleset import Ruleset, combine, rules_of
 
@@ -221,3 +222,10 @@ def test_a_message_of_an_agent_is_allowed_and_denied_what_the_agent_was() -> Non
     kept = own.bounded(most, "ada", keep_allow=True)
     assert [str(rule) for rule in kept.rules] == ["deny Edit", "allow Bash(a)", "allow Bash(b)"]
     assert Ruleset((parse("Bash", "allow"),)).without_allow() == Ruleset()
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800"])
+def test_a_path_that_no_file_can_have_is_allowed_by_no_rule_and_denied_by_each(path: str) -> None:
+    place, call = AgentPlace("/work", real=os.path.realpath), ToolCall(tool="Edit", paths=("src/a", path))
+    assert allowing_rules([parse("Edit", "allow"), parse("Edit(//**)", "allow")], call, place) == ()
+    assert may_match(parse("Edit(secret)", "deny"), call, place)
