@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -66,8 +67,9 @@ def may_match(rule: Rule, call: ToolCall, place: AgentPlace) -> bool:
         )
     if call.tool in ("Read", "Edit"):
         pattern = _path_regex(rule.argument, place.folder, place.home)
+        folded = _path_regex(*map(_same_name, (rule.argument, place.folder, place.home)))
         spelled = _spelled_paths(call, place)
-        return not spelled or any(pattern.match(path) or pattern.match(path.casefold()) for path in spelled)
+        return not spelled or any(pattern.match(path) or folded.match(_same_name(path)) for path in spelled)
     domain = rule.argument.removeprefix("domain:").removeprefix("*.")
     return not call.host or call.host == domain or call.host.endswith(f".{domain}")
 
@@ -155,7 +157,14 @@ def _spellings(path: str, place: AgentPlace) -> list[str]:
     if path.startswith("~/") and place.home:
         path = place.home + path[1:]
     whole = posixpath.normpath(posixpath.join(place.folder, path))
+    whole = f"/{whole.lstrip('/')}"  # two slashes at the beginning are one
     return list(dict.fromkeys((whole, place.real(posixpath.join(place.folder, path)))))
+
+
+def _same_name(path: str) -> str:
+    """Return a text that is equal for all paths that a file system may take for the same: in upper and lower case, or
+    with their accents composed and apart."""
+    return path.casefold() if path.isascii() else unicodedata.normalize("NFC", path.casefold())
 
 
 def _allows_path(rule: Rule, path: str, place: AgentPlace) -> bool:

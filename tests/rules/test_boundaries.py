@@ -171,6 +171,9 @@ def test_a_call_that_a_person_must_decide_is_allowed_by_no_rule() -> None:
         ("Bash", "Bash(x)", True),
         ("Edit(secret)", "Edit(a/secret)", True),
         ("Edit(secret)", "Edit(a/SECRET)", True),
+        ("Edit(SeCret/*)", "Edit(a/../secret/x)", True),
+        ("Edit(gr\u00fcn)", "Edit(GRU\u0308N)", True),
+        ("Edit(//etc/x)", ToolCall(tool="Edit", paths=("//etc/x",)), True),
         ("Edit(secret)", "Edit(a/secrets)", False),
         ("Edit(secret)", "Edit", True),
         ("Edit(secret)", "Read(secret)", False),
@@ -181,9 +184,15 @@ def test_a_call_that_a_person_must_decide_is_allowed_by_no_rule() -> None:
         ("WebFetch(domain:b.com)", "WebFetch(ftp://x)", True),
     ],
 )
-def test_a_rule_that_denies_catches_what_may_be_meant(text: str, call: str, is_caught: bool) -> None:
+def test_a_rule_that_denies_catches_what_may_be_meant(text: str, call: ToolCall | str, is_caught: bool) -> None:
     (rule,) = rules(text, behavior="deny")
-    assert may_match(rule, parse_call(call), HERE) is is_caught
+    assert may_match(rule, parse_call(call) if isinstance(call, str) else call, HERE) is is_caught
+
+
+def test_a_rule_that_denies_catches_any_case_below_a_folder_with_capitals() -> None:
+    (rule,) = rules("Edit(secret/**)", behavior="deny")
+    for path in ("SECRET/x", "/users/me/secret/x", "/Users/Me/Secret/X"):
+        assert may_match(rule, ToolCall(tool="Edit", paths=(path,)), AgentPlace("/Users/Me"))
 
 
 @pytest.mark.parametrize(
