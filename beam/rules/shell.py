@@ -127,14 +127,34 @@ def _double_quoted(command: str, at: int) -> tuple[str, int] | None:
 # -- what may be run ---------------------------------------------------------------------------------------------------
 
 _BREAKS = re.compile(r"[;&|(){}<>`\n\r]|\$\(")
+_REDIRECTED = re.compile(r"[<>][&|]?[ \t]*[^\s;&|(){}<>`]+[ \t]+([^;&|(){}<>`\n\r]+)")
 _QUOTES = re.compile(r"[\"'\\]")
 _SHELLS = re.compile(
     r"(?:^|[\s/])(?:ba|da|z|k|fi)?sh(?:\s|$)|\beval\b|\bxargs\b|\bsource\b|\bssh\b|\bsu\b|\bfind\b|\bparallel\b"
 )
 _PREFIX_WORDS = frozenset(  # words that may come before the name of the command
-    ("sudo", "doas", "env", "command", "builtin", "exec", "nohup", "time", "timeout", "nice", "ionice", "stdbuf")
-) | {"setsid", "xargs", "watch", "strace", "then", "do", "else", "!", "if", "while", "until"}
+    (
+        "sudo",
+        "doas",
+        "env",
+        "command",
+        "builtin",
+        "eval",
+        "exec",
+        "nohup",
+        "time",
+        "timeout",
+        "nice",
+        "ionice",
+        "stdbuf",
+    )
+) | {"coproc", "setsid", "xargs", "watch", "strace", "then", "do", "else", "!", "if", "while", "until"}
 
+_RUNNERS = frozenset(  # programs that run a command which begins at any of their words
+    ("busybox", "chroot", "chrt", "find", "flock", "nsenter", "parallel", "runuser", "script", "setpriv", "ssh", "su")
+) | {"taskset", "trap", "unshare"}
+_BEFORE_COMMAND = frozenset(("-exec", "-execdir", "-ok", "-okdir"))  # words of find
+_MAX_RUNNER_WORDS = 20  # after which a command of such a program is looked for
 _VALUE_OPTIONS = {  # options of such words whose value is the next word
     "sudo": "-C -D -g -h -p -R -r -T -t -U -u --close-from --chdir --chroot --command-timeout --group --host "
     "--other-user --prompt --role --type --user",
@@ -162,6 +182,7 @@ def possible_commands(command: str) -> list[Words]:
     commands. The end of a command that `is_too_long` is left out."""
     text = command[:_LONGEST].replace("\\\n", "")
     parts = list(_BREAKS.split(text))
+    parts += _REDIRECTED.findall(text)  # > FILE rm x
     if _SHELLS.search(text):  # what is quoted may be a command, too
         parts += [part for quoted in re.split(r"[\"']", text) for part in _BREAKS.split(quoted)]
     found: list[Words] = [words for words in split(command) or () if words]
@@ -175,8 +196,19 @@ def possible_commands(command: str) -> list[Words]:
             is_value = _takes_value(before, words[0])  # sudo -u root rm x
             before = _program_name(words[0]) if _program_name(words[0]) in _PREFIX_WORDS else before or "-"
             words = words[1:]
+        found += _commands_in_arguments(words)
     named = [(_program_name(words[0]), *words[1:]) for words in found if _program_name(words[0]) not in ("", words[0])]
     return list(dict.fromkeys([*found, *named]))
+
+
+def _commands_in_arguments(words: list[str]) -> list[Words]:
+    """Return the commands that these words may have a program run that begins with the first of them."""
+    program = _program_name(words[0]) if words else ""
+    if program not in _RUNNERS:
+        return []
+    if program == "find":
+        return [tuple(words[n + 1 :]) for n, word in enumerate(words[:-1]) if word in _BEFORE_COMMAND]
+    return [tuple(words[n:]) for n in range(1, min(len(words), _MAX_RUNNER_WORDS + 1))]
 
 
 def _is_prefix_word(word: str) -> bool:

@@ -157,6 +157,8 @@ def test_a_call_that_a_person_must_decide_is_allowed_by_no_rule() -> None:
         ("Bash(rm *)", "Bash(timeout -k 5s 10 rm x)", True),
         ("Bash(rm *)", "Bash(nice -n 5 rm x)", True),
         ("Bash(rm *)", "Bash(ls | xargs -I X rm X)", True),
+        ("Bash(rm *)", "Bash(find rm x -exec ls {} +)", False),
+        ("Bash(rm *)", "Bash(ls >x; find . -ok rm x ;)", True),
         ("Bash(rm *)", "Bash(sudo -n apt rm x)", False),
         ("Bash(rm *)", "Bash(git -u root rm x)", False),
         ("Bash(rm *)", "Bash(/bin/rm x)", True),
@@ -372,8 +374,8 @@ _SUSPECTS = {
     "find . -exec 'a b' ;": [
         ("find", ".", "-exec", "a b"),
         ("find", ".", "-exec", "a", "b"),
-        ("find", ".", "-exec"),
         ("a", "b"),
+        ("find", ".", "-exec"),
     ],
     'bash -c "a; b"': [("bash", "-c", "a; b"), ("bash", "-c", "a"), ("b",), ("bash", "-c"), ("a",)],
     "a $(b) `c` {d} <e >f": [("a",), ("b",), ("c",), ("d",), ("e",), ("f",)],
