@@ -130,12 +130,13 @@ def _command_regex(pattern: str) -> re.Pattern[str]:
 
 def _glob(text: str, separator: str) -> str:
     """Return the regular expression for one whole word or name, in which each `*` stands for any characters but the
-    separator.
+    separator, and in a name each `?` for one.
 
     A part between two `*` is searched once, and its first place counts: a search for another one would find nothing
     more, and with many `*` it would never end.
     """
-    first, *more = (re.escape(part) for part in text.split("*"))
+    one = f"[^{separator}]" if separator == "/" else r"\?"
+    first, *more = (re.escape(part).replace(r"\?", one) for part in text.split("*"))
     middle = "".join(f"(?>[^{separator}]*?{part})" for part in more[:-1])
     last = f"[^{separator}]*{more[-1]}" if more else ""
     return f"{first}{middle}{last}(?![^{separator}])"

@@ -122,7 +122,7 @@ def _check_path(text: str, argument: str) -> str:
     if argument.startswith("~") and not argument.startswith("~/"):
         raise _rule_error(text, "write ~/PATH for a path in your home")
     if re.search(r"[\[\]{}!\\]", argument):
-        raise _rule_error(text, "only * and ** stand for something else")
+        raise _rule_error(text, "only *, ** and ? stand for something else")
     return argument.removeprefix("./")
 
 

@@ -47,7 +47,7 @@ def test_a_rule_is_written_as_for_claude(text: str, said: str) -> None:
         ("Edit(/etc/hosts)", "write //etc/hosts for an absolute path, etc/hosts for one in the folder"),
         ("Edit(../x)", "no .. in it"),
         ("Edit(~root/x)", "write ~/PATH"),
-        ("Edit([ab])", "only * and **"),
+        ("Edit([ab])", "only *, ** and ?"),
         ("WebFetch(example.com)", "WebFetch(domain:example.com)"),
         ("WebSearch(cats)", "takes no argument"),
         ("mcp__git(x)", "without an argument"),
