@@ -19,7 +19,7 @@ from beam.conversations.expect import Changes
 from beam.process import owned
 from beam.root.git_place import git_place
 from beam.root.user_dirs import user_home
-from beam.secrets.redact import redact
+from beam.secrets.redact import redact_beginning
 from beam.worktree.repository import Repository
 from beam.worktree.snapshots import Bounds, Snapshots
 
@@ -83,7 +83,7 @@ class FolderChanges:
     def diff(self, before: str, after: str) -> str:
         """Return the changes between two snapshots as a patch for display, without secrets and cut at 1 MiB."""
         text = self.repository.run(self._own_snapshots().patch(before, after)).decode("utf-8", "replace").rstrip("\n")
-        return redact(text[:MAX_DIFF])[0]
+        return redact_beginning(text, MAX_DIFF)
 
     def patch(self, before: str, after: str) -> bytes:
         """Return the changes between two snapshots as a complete patch for `apply`."""

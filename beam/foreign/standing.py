@@ -20,7 +20,7 @@ from beam.foreign.tail import Tail
 from beam.model import events
 from beam.model.events import Event
 from beam.model.prices import estimated_usd
-from beam.secrets.redact import redact
+from beam.secrets.redact import redact_beginning
 
 _TAIL_BYTES = 512 * 1024  # how much of a file's end is read
 _MAX_CANDIDATES = 40  # files of a CLI that are looked at for one process, the newest first
@@ -191,4 +191,4 @@ def _from_register(where: SessionPlace, program: Program) -> Registered | None:
 
 
 def _short(text: str) -> str:
-    return redact(" ".join(text[: 4 * _SHOWN_CHARACTERS].split()))[0][:_SHOWN_CHARACTERS]
+    return " ".join(redact_beginning(text, 4 * _SHOWN_CHARACTERS).split())[:_SHOWN_CHARACTERS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from beam.model import events
 from beam.model.notification import Notification
 from beam.model.outcome import Status
-from beam.secrets.redact import redact
+from beam.secrets.redact import redact_beginning
 
 _TEXT_LENGTH = 200  # characters of a reason or of what an agent asks for
 _REPLY_LENGTH = 2000
@@ -51,7 +51,7 @@ def turn_notification(finished: events.TurnFinished, message_id: str, project: s
         status=finished.status.value,
         class_=finished.class_.value if finished.class_ else None,
         cost_usd=finished.cost_usd,
-        reply=redact((finished.reply or "")[:_REPLY_LENGTH])[0] or None,
+        reply=redact_beginning(finished.reply or "", _REPLY_LENGTH) or None,
     )
 
 
@@ -91,6 +91,7 @@ def idle_notification(after: Notification) -> Notification:
 
 def _line(text: str) -> str:
     """Return the text as one line without secrets and control characters, cut to 200 characters."""
-    words = "".join(character if character.isprintable() else " " for character in redact(text[: 4 * _TEXT_LENGTH])[0])
+    beginning = redact_beginning(text, 4 * _TEXT_LENGTH)
+    words = "".join(character if character.isprintable() else " " for character in beginning)
     line = " ".join(words.split())
     return line if len(line) <= _TEXT_LENGTH else f"{line[: _TEXT_LENGTH - 1]}…"

@@ -23,6 +23,7 @@ __all__ = [
     "is_open",
     "may_contain_secret",
     "redact",
+    "redact_beginning",
     "redact_event",
     "redact_json",
     "redact_pieces",
@@ -85,6 +86,12 @@ def redact_pieces(pieces: Sequence[str], *, out: int = 0) -> list[str]:
         blanked.append(shown + whole[seen:end])
         at = end
     return blanked
+
+
+def redact_beginning(text: str, length: int) -> str:
+    """Return the first `length` characters of the text without secrets, and without the beginning of a secret that ends
+    after them."""
+    return redact_pieces((text[:length], text[length : length + WIDEST]))[0]
 
 
 def is_open(text: str) -> bool:

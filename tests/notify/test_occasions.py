@@ -37,6 +37,12 @@ def test_no_secret_is_in_a_notification() -> None:
     assert KEY not in f"{found.text} {found.reply}"
 
 
+@pytest.mark.parametrize("before", [785, 1985])
+def test_no_part_of_a_secret_is_in_a_notification_that_ends_before_it(before: int) -> None:
+    found = of(Status.FAILED, reason=f"{' ' * before}{KEY}", reply=f"{'.' * before}{KEY}")
+    assert "sk-ant" not in f"{found.text} {found.reply}"
+
+
 def test_the_same_end_has_the_same_id_and_another_attempt_another_one() -> None:
     assert of(Status.COMPLETED).id == of(Status.COMPLETED).id != of(Status.COMPLETED, attempt=2).id
 

@@ -19,6 +19,7 @@ from beam.secrets.redact import (
     is_open,
     may_contain_secret,
     redact,
+    redact_beginning,
     redact_event,
     redact_json,
     redact_pieces,
@@ -389,3 +390,12 @@ def test_a_token_behind_a_word_of_beginnings_is_found() -> None:
     assert redact(f"{'_eyJ' * 20_000} {token}")[0].endswith(" [redacted:jwt]")
     assert redact(f"{'_eyJ' * 20_000}.{token}")[0].endswith(".[redacted:jwt]")
     assert "eyJhbGci" not in redact(f"xeyJ_{token}")[0]
+
+
+@pytest.mark.parametrize("length", [9, 12, 30, 49])
+def test_the_beginning_of_a_text_has_no_part_of_a_secret_that_goes_on_after_it(length: int) -> None:
+    text = f"My key: {'ghp_' + 'A1b2' * 9} is here. " + "x" * 100
+    assert redact_beginning(text, length) == f"My key: [redacted:github-token]{text[48:length]}"
+    assert redact_beginning(text, 8) == "My key: "
+    keys = f"-----BEGIN RSA PRIVATE KEY-----{'A' * 9000}-----END RSA PRIVATE KEY----- "
+    assert "A1b2" not in redact_beginning(f"{keys}{'x' * 20_000} {text}", 25_000)
