@@ -79,8 +79,8 @@ class TurnConfinement(Struct, frozen=True, kw_only=True):
             return self.confinement
         own = [os.path.realpath(path) for path in self.confinement.protected]
         places = [_expanded_path(name, env) for name in self.writes]
-        real = [os.path.realpath(place) for place in places if place.is_dir()]
-        free = [place for place in real if not any(is_within(path, place) for path in own)]
+        real = [(str(place), os.path.realpath(place)) for place in places if place.is_dir()]
+        free = [to for place, to in real if not any(is_within(path, to) or _leads_into(place, path) for path in own)]
         return Confinement(protected=("/",), allowed=(*self.confinement.allowed, *free, *_devices(own)))
 
 
@@ -243,6 +243,11 @@ def _refuse_hard_links(own: OwnDirectories, card: Card) -> None:
             subject=found,
             kind="second_name",
         )
+
+
+def _leads_into(place: str, own: str) -> bool:
+    """Return whether a link on the way to the place leads into beam's own directory, where the place is not itself."""
+    return is_within(os.path.realpath(place), own) and not is_within(place, own)
 
 
 def _links_in(folder: str) -> Iterator[str]:

@@ -329,6 +329,18 @@ def test_a_place_of_such_a_cli_in_which_beams_own_files_lie_stays_closed(context
     assert str(context.state.parent) not in confinement.allowed
 
 
+def test_a_place_of_such_a_cli_that_an_agent_replaced_by_a_link_into_beams_files_stays_closed(context: World) -> None:
+    inner = context.root / "agents"
+    inner.mkdir(parents=True, exist_ok=True)
+    (context.home / ".cache").mkdir()
+    (context.home / ".cache/opencode").symlink_to(inner)
+    held = context.held()
+    confinement = held.confinement_for(held.prepare(context.environ))
+    assert confinement is not None
+    assert str(context.home / ".local/share/opencode") in confinement.allowed
+    assert [path for path in confinement.allowed if path.startswith(f"{context.state}/") and "turns" not in path] == []
+
+
 @pytest.fixture
 def in_shared_memory() -> Iterator[World]:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
