@@ -15,6 +15,7 @@ from beam.model.autoloaded import Finding
 from beam.secrets.redact import redact
 from beam.trust import ledger
 from beam.trust.ledger import Change, Standing
+from beam.trust.scan import shorten
 
 _MAX_LINES = 40  # of one file
 _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=")
@@ -73,7 +74,7 @@ def _redacted_line(change: Change, line: str) -> str:
     if PurePath(change.found.name).name.startswith(".env"):
         named = _VARIABLE.match(line)
         return f"{named[1]}=…" if named else "…"
-    return redact(line)[0][:200]
+    return shorten(redact(line)[0])
 
 
 def _who_obeys(found: Finding) -> str:
