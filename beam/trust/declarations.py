@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,6 +19,9 @@ from beam.model.autoloaded import Finding
 from beam.model.limits import DEFAULT
 from beam.model.message import PLAIN
 from beam.trust import scan
+
+if TYPE_CHECKING:
+    from beam.model.notification import NotifyTarget
 
 _CODE_SUFFIXES = frozenset(
     (
@@ -184,24 +188,26 @@ def findings_of_notify(config: Config) -> Iterator[Finding]:
     """Yield a finding for each notification target in the folder's own beam.yaml (a command that beam runs, or a URL to
     which beam posts), and for each code file that such a command names."""
     targets = [target for origin, file in config.files if origin == BEAM_YAML for target in file.notify]
+    values: dict[str, list[str]] = {}  # by sentence: several targets may have the same
     for target in targets:
-        from beam.model.notification import ValueReference
+        values.setdefault(_notify_sentence(target), []).append(repr(target))
+    for target in targets:
+        sentence = _notify_sentence(target)
+        if sentence in values:
+            yield _sentence_finding(sentence, *values.pop(sentence))
+        words = [word for word in target.command if "/" in word or word != target.command[0]]
+        yield from findings_of_code_files(words, config.home.project, BEAM_YAML)
 
-        values = repr(target)
-        if target.command:
-            yield _sentence_finding(
-                f"{BEAM_YAML} has beam run {scan.shorten(repr(' '.join(target.command)))} to notify", values
-            )
-            words = [word for word in target.command if "/" in word or word != target.command[0]]
-            yield from findings_of_code_files(words, config.home.project, BEAM_YAML)
-        else:
-            read = [
-                place for place in (target.webhook, target.secret, target.token) if isinstance(place, ValueReference)
-            ]
-            given = "".join(f", with {f'${place.env}' if place.env else place.file}" for place in read)
-            yield _sentence_finding(
-                f"{BEAM_YAML} posts what agents do to {scan.shorten(target.named())}{scan.shorten(given)}", values
-            )
+
+def _notify_sentence(target: NotifyTarget) -> str:
+    """Return what a person reads of a target of notifications: its command, or the host of its webhook."""
+    from beam.model.notification import ValueReference
+
+    if target.command:
+        return f"{BEAM_YAML} has beam run {scan.shorten(repr(' '.join(target.command)))} to notify"
+    read = [place for place in (target.webhook, target.secret, target.token) if isinstance(place, ValueReference)]
+    given = "".join(f", with {f'${place.env}' if place.env else place.file}" for place in read)
+    return f"{BEAM_YAML} posts what agents do to {scan.shorten(target.named())}{scan.shorten(given)}"
 
 
 def _findings_of_limits(config: Config) -> Iterator[Finding]:

@@ -88,6 +88,17 @@ def test_what_a_folder_says_beside_its_agents_needs_trust_too(folder: Folder) ->
     ]
 
 
+def test_targets_of_notifications_that_read_the_same_are_one_thing_to_trust(folder: Folder) -> None:
+    both = ["{on: [ask], webhook: 'https://example.org/x'}", "{on: [failed], webhook: 'https://example.org/y'}"]
+    digests = set()
+    for written in ([both[0]], [both[1]], both, both[::-1], [*both, both[0]]):
+        config = folder.yaml(f"notify: [{', '.join(written)}]\n").load()
+        (found,) = findings_of_agent(config, config.resolve("claude"), AdapterFacts(adapters=ADAPTERS, runs_text=True))
+        assert found.name == "beam.yaml posts what agents do to https://example.org/…"
+        digests.add(found.digest)
+    assert len(digests) == 5
+
+
 def test_a_link_that_leads_an_agent_out_of_the_folder_needs_trust(folder: Folder, tmp_path: Path) -> None:
     (folder.root.project / "link").symlink_to(tmp_path)
     config = folder.user_config("agents: {x: {adapter: claude, cwd: link}}").load()
