@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -102,7 +103,7 @@ def try_rules(
     has = _access_of(context, resolved, access)
     face = face_of(adapter, via, has)
     rules = _rules(resolved).plus(rules_of(more or RuleLists(), MESSAGE_RULES_SOURCE))
-    folder = str((context.home.project / (resolved.settings.cwd or "")).resolve())
+    folder = os.path.realpath(context.home.project / (resolved.settings.cwd or ""))
     requested = parse_call(call)
     ruling = rules.decide(requested, place_of(folder, context.environ.get("HOME", "")))
     if ruling is None:

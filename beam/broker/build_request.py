@@ -3,6 +3,7 @@ the environment variables of its process."""
 
 from __future__ import annotations
 
+import os
 import sys
 import uuid
 from pathlib import Path
@@ -151,7 +152,7 @@ def sender_of(log: AgentLog, order: TurnRequest) -> Sender:
         at_most=max_access_of_messages(order),
         rules=order.rules.lists if order.rules.rules else None,
         context=SessionContext(session_id=session.session_id if session else None, turn_number=order.turn),
-        folder=(order.base / order.settings.cwd).resolve() if order.settings.cwd else order.base,
+        folder=Path(os.path.realpath(order.base / order.settings.cwd)) if order.settings.cwd else order.base,
     )
 
 

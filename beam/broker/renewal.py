@@ -8,6 +8,7 @@ folder again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,9 @@ class Renewal:
         is_trusted = order.folder_trusted and context.environ.get(ledger.TRUST_VARIABLE) != "1"
         remembers = order.adapter.card.remembers if is_trusted else ()
         self._cwd = (
-            Path(context.home.project, order.settings.cwd or "").resolve() if remembers else context.home.project
+            Path(os.path.realpath(context.home.project / (order.settings.cwd or "")))
+            if remembers
+            else context.home.project
         )
         self._before = {one: _read_content(self._cwd, one) for one in remembers}
 
@@ -49,7 +52,7 @@ class Renewal:
         found, _ = standing.findings_for(context, resolved, "ask")
         changes = ledger.standing_of(context.home.project, found, context.environ).changes
         for one, before in self._before.items():
-            name = scan.relative_name(self._cwd / one.path, context.home.project.resolve())
+            name = scan.relative_name(self._cwd / one.path, Path(os.path.realpath(context.home.project)))
             if [change.found.name for change in changes] != [name]:
                 continue
             if not only_adds_entries(before, _read_content(self._cwd, one), one.keys, one.most * len(decisions)):

@@ -106,7 +106,7 @@ class StepFiles:
         path or a link leads out of the folder."""
         target = self._folder / path
         try:
-            if not target.resolve().is_relative_to(self._folder.resolve()):
+            if not Path(os.path.realpath(target)).is_relative_to(os.path.realpath(self._folder)):
                 return None
             if target.is_dir():
                 return ""

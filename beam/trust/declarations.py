@@ -262,4 +262,4 @@ def _is_file(path: Path) -> bool:
 
 
 def _is_inside(path: str, base: Path) -> bool:
-    return (base / path).resolve().is_relative_to(base.resolve())
+    return Path(os.path.realpath(base / path)).is_relative_to(os.path.realpath(base))

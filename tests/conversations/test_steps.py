@@ -937,9 +937,10 @@ def test_a_look_at_a_file_stays_in_the_folder(place: Root, tmp_path: Path) -> No
     (place.base / "link").symlink_to(tmp_path / "secret")
     (place.base / "sub").mkdir()
     (place.base / "bytes").write_bytes(b"a\xffb")
+    (place.base / "loop").symlink_to("loop")
     look = run.runner.files.text_inside
-    assert [look(path) for path in ("bytes", "sub", "link", "../secret", "none", "a\0b")] == [
-        "a\ufffdb", "", None, None, None, None,
+    assert [look(path) for path in ("bytes", "sub", "link", "../secret", "none", "a\0b", "loop")] == [
+        "a\ufffdb", "", None, None, None, None, None,
     ]  # fmt: skip
 
 

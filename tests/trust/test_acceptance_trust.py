@@ -42,6 +42,15 @@ def test_the_refusal_in_json_has_its_own_kind(cloned: Cli) -> None:
     assert (error["kind"], error["exit_code"]) == ("untrusted", 2)
 
 
+def test_an_agent_whose_folder_is_a_link_to_itself_is_refused_and_no_bug(beam: Cli) -> None:
+    (beam.project / "loop").symlink_to("loop")
+    beam.config("agents:\n  x: {adapter: scripted, cwd: loop}\n", trusted=False)
+    done = beam("send", "x", "hi")
+    assert done.code == 1 and "loop is not a directory (`cwd` of agent x names it)" in done.err
+    assert beam("rules", "test", "x", "Bash(ls)").code == 0
+    assert beam("trust", "--diff").code == 0
+
+
 def test_no_wait_is_refused_just_the_same(cloned: Cli) -> None:
     refused(cloned("send", "evil", "hi", "--no-wait"), 2, "beam trust")
 

@@ -106,6 +106,12 @@ def test_a_link_that_leads_an_agent_out_of_the_folder_needs_trust(folder: Folder
     assert [each.name for each in found] == [f"a link has x work outside this folder, in '{tmp_path}'"]
 
 
+def test_a_link_that_leads_to_itself_leads_no_agent_out_of_the_folder(folder: Folder) -> None:
+    (folder.root.project / "loop").symlink_to("loop")
+    config = folder.yaml("agents: {x: {adapter: claude, cwd: loop}}").load()
+    assert findings_of_agent(config, config.resolve("x"), AdapterFacts(adapters=ADAPTERS, runs_text=False)) == []
+
+
 def test_only_files_of_the_folder_that_are_code_are_named(folder: Folder) -> None:
     words = ("run.sh", "data.txt", "none", "", "..", "program", "src", "x" * 5000, "a\0b")
     found = list(findings_of_code_files(words, folder.root.project, "who"))
