@@ -54,18 +54,24 @@ def allowed(review: FolderReview) -> Iterator[str]:
         changed = set()
     for found in review.found:
         if found.name not in changed:
-            yield f"{found.name}{_who_obeys(found)}"
+            yield _one_line(f"{found.name}{_who_obeys(found)}")
 
 
 def differences(review: FolderReview) -> Iterator[str]:
     """Yield a line for each thing that differs from the trusted state, followed by the new lines of a short file."""
     for change in review.standing.changes:
-        yield standing.describe_change(change)
+        yield _one_line(standing.describe_change(change))
         lines, _ = ledger.new_lines(change)
         for line in lines[:_MAX_LINES]:
             yield f"  + {_redacted_line(change, line)}"
         if len(lines) > _MAX_LINES:
             yield f"  + … {len(lines) - _MAX_LINES} more lines"
+
+
+def _one_line(text: str) -> str:
+    """Return the text with its line breaks and other control characters written as escapes, because a name with a line
+    break could pass for a second line."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def _redacted_line(change: Change, line: str) -> str:
