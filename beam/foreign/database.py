@@ -11,9 +11,13 @@ import os
 import stat
 from urllib.parse import quote
 
+from beam.base import files
+from beam.base.errors import DiskError
+
 _STEPS_PER_CHECK = 1000  # of SQLite's virtual machine between two checks of the limit
 _MAX_CHECKS = 20_000
 _LOCK_TIMEOUT_MS = 200
+_FORMATS_AT, _WAL_FORMATS = 18, b"\2\2"  # in the header of a database: the versions of its write and read format
 
 
 def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tuple[int, bytes]]:
@@ -34,9 +38,10 @@ def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tup
         looks += 1
         return looks > _MAX_CHECKS
 
+    options = "mode=ro&immutable=1" if _is_at_rest(path) else "mode=ro"
     try:
         with contextlib.closing(
-            sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_LOCK_TIMEOUT_MS / 1000)
+            sqlite3.connect(f"file:{quote(path)}?{options}", uri=True, timeout=_LOCK_TIMEOUT_MS / 1000)
         ) as open_:
             open_.execute("PRAGMA query_only=ON")
             open_.set_progress_handler(is_over_limit, _STEPS_PER_CHECK)
@@ -48,3 +53,15 @@ def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tup
             ]
     except (sqlite3.Error, OSError):
         return []
+
+
+def _is_at_rest(path: str) -> bool:
+    """Return whether the database is in WAL mode and no program has it open. SQLite would create its `-wal` and `-shm`
+    files beside it, also to read, and leave them there."""
+    if os.path.lexists(f"{path}-wal"):
+        return False
+    try:
+        with files.open_reader(path) as file:
+            return file.read(_FORMATS_AT + len(_WAL_FORMATS))[_FORMATS_AT:] == _WAL_FORMATS
+    except (OSError, DiskError):
+        return False

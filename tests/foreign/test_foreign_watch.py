@@ -267,6 +267,20 @@ def test_rows_of_a_database_are_reported_once(tmp_path: Path, watching: Callable
     assert {one.session.id for one in [*first, *second]} == {"ses_1"}
 
 
+def test_a_database_that_nobody_has_open_is_read_and_gets_no_files_beside_it(tmp_path: Path) -> None:
+    from beam.foreign.database import rows
+
+    path = tmp_path / "x.db"
+    made = database(path)
+    made.execute("INSERT INTO part VALUES ('p', 'm', 's', 1, 7, X'41')")
+    made.commit()
+    query = "SELECT time_updated, data FROM part WHERE time_updated > :since"
+    assert rows(str(path), query, since_ms=0) == [(7, b"A")]
+    made.close()
+    assert rows(str(path), query, since_ms=0) == [(7, b"A")]
+    assert [each.name for each in tmp_path.iterdir()] == ["x.db"]
+
+
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0" + b"\xff" * 4096, b"no database" * 100])
 def test_what_is_no_database_says_nothing(
     tmp_path: Path, watching: Callable[..., ForeignWatcher], content: bytes
