@@ -31,7 +31,12 @@ from beam.conversations.scenario import (
 )
 from beam.model.autoloaded import Finding
 from beam.trust import ledger, scan
-from beam.trust.declarations import AdapterFacts, findings_of_code_files, findings_of_scenario_agent
+from beam.trust.declarations import (
+    AdapterFacts,
+    findings_of_code_files,
+    findings_of_scenario_agent,
+    names_in_shell_command,
+)
 
 _MAX_NAMED = 3
 
@@ -113,17 +118,10 @@ def _schema_findings(scenario: Scenario, context: RootContext) -> Iterator[Findi
 
 
 def _command_findings(command: Command, context: RootContext) -> Iterator[Finding]:
-    words = _words(command) if isinstance(command, str) else command
+    words = names_in_shell_command(command) if isinstance(command, str) else command
     text = command if isinstance(command, str) else " ".join(command)
     yield _finding(f"it runs {scan.shorten(repr(text.strip()))}")
     yield from findings_of_code_files(words, context.home.project, "the scenario")
-
-
-def _words(text: str) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(text, comments=True))
-    except ValueError:
-        return tuple(text.split())
 
 
 def _options_of(step: Step) -> Iterator[TurnOptions]:

@@ -8,6 +8,7 @@ facts about them), or on whether the folder is trusted.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,7 +98,7 @@ def findings_of_scenario_agent(resolved: ResolvedAgent, facts: AdapterFacts) -> 
 def findings_of_code_files(words: Collection[str], folder: Path, by: str) -> Iterator[Finding]:
     """Yield a finding for each code file that one of the words of a command names, as a path relative to the folder.
     `by` says who runs the command."""
-    for word in words:
+    for word in _named_in(words):
         path = folder / word
         if _is_file(path) and _is_code(path):
             for seen in scan.scan_files(path.parent, path.name):
@@ -238,7 +239,7 @@ def _findings_of_files(
     With `only_code`, yield only files that look like programs; other files may be data that changes with each turn.
     """
     cwd = resolved.base / (resolved.settings.cwd or "")
-    for word in words:
+    for word in _named_in(words):
         for start in dict.fromkeys((cwd, resolved.base)):
             path = start / word
             if not _is_file(path) or (only_code and not _is_code(path)):
@@ -248,6 +249,32 @@ def _findings_of_files(
                 yield Finding(
                     name=name, digest=found_file.digest, text=found_file.text, by=(resolved.agent,), runs=True
                 )
+
+
+def _named_in(words: Collection[str]) -> list[str]:
+    """Return the words of a command that may name a file: each word, the value of an option (`--file=x.py`), and what a
+    shell is given as a command (`sh -c TEXT`)."""
+    found: dict[str, None] = {}
+    before = ""
+    for word in words:
+        found[word] = None
+        if word.startswith("-"):
+            found[word.partition("=")[2]] = None
+        if re.match(r"-[a-z]*c\Z", before):
+            found.update(dict.fromkeys(names_in_shell_command(word)))
+        before = word
+    return [word for word in found if word]
+
+
+def names_in_shell_command(text: str) -> list[str]:
+    """Return all words of a shell command that may name a file, also between operators, as in `cd x;./y.sh|cat`."""
+    import shlex
+
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:
+        words = []
+    return list(dict.fromkeys([*words, *filter(None, re.split(r"[\s;&|()<>{}`\"'=$]+", text))]))
 
 
 def _is_code(path: Path) -> bool:

@@ -52,6 +52,18 @@ def test_a_scenario_is_refused_until_it_is_trusted_and_again_once_it_changed(roo
         check_trusted(other, context)
 
 
+@pytest.mark.parametrize("step", ["- run: true && ./x.sh;\n", "- run: [sh, -c, 'cd .;./x.sh|cat']\n"])
+def test_a_program_between_the_operators_of_a_shell_is_trusted_as_it_is(root: Root, step: str) -> None:
+    del root.environ["BEAM_TRUST"]
+    context = root.reload()
+    (root.base / "x.sh").write_text("true")
+    trust(scenario(root, step), context)
+    check_trusted(scenario(root, step), context)
+    (root.base / "x.sh").write_text("false")
+    with pytest.raises(UntrustedError):
+        check_trusted(scenario(root, step), context)
+
+
 def test_a_refusal_names_three_things_and_counts_the_rest(root: Root) -> None:
     del root.environ["BEAM_TRUST"]
     with pytest.raises(UntrustedError, match=r"'make 1'; it runs 'make 2'; it runs 'make 3'; and 2 more"):

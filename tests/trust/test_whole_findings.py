@@ -11,7 +11,13 @@ import pytest
 from beam.base.errors import BeamError
 from beam.model.autoloaded import Finding
 from beam.trust import ledger, scan
-from beam.trust.declarations import AdapterFacts, findings_of_agent, findings_of_code_files, findings_of_scenario_agent
+from beam.trust.declarations import (
+    AdapterFacts,
+    findings_of_agent,
+    findings_of_code_files,
+    findings_of_scenario_agent,
+    names_in_shell_command,
+)
 from beam.trust.scan import digest_of, relative_name, scan_files, shorten
 from tests.config.test_resolve import ADAPTERS, Folder
 from tests.support.trusted import trusted_folders
@@ -119,6 +125,32 @@ def test_only_files_of_the_folder_that_are_code_are_named(folder: Folder) -> Non
         ("run.sh", False, True, ("who",), "# run.sh\n"),
         ("program", False, True, ("who",), "# program\n"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_named"),
+    [
+        (("sh", "-c", "cd .; ./run.sh|cat"), True),
+        (("bash", "-lc", 'x="$(./run.sh)"'), True),
+        (("bash", "-c", "'run.sh"), True),
+        (("node", "--require=./run.sh"), True),
+        (("echo", "please look at run.sh"), False),
+        (("node", "x=run.sh"), False),
+    ],
+)
+def test_a_file_in_an_option_or_in_what_a_shell_is_given_is_named(
+    folder: Folder, words: tuple[str, ...], is_named: bool
+) -> None:
+    names = [each.name for each in findings_of_code_files(words, folder.root.project, "who")]
+    assert names == (["run.sh"] if is_named else [])
+    config = folder.yaml(f"agents: {{x: {{command: {json.dumps(words)}}}}}").load()
+    found = findings_of_agent(config, config.resolve("x"), AdapterFacts(adapters=ADAPTERS, runs_text=False))
+    assert ("run.sh" in [each.name for each in found]) is is_named
+
+
+def test_the_names_in_a_command_of_a_shell_are_those_between_its_operators_too() -> None:
+    found = names_in_shell_command("make && ./x.sh; `y.sh` > 'a b.sh'")
+    assert {"make", "./x.sh", "y.sh", "a b.sh"} < set(found)
 
 
 # -- what is looked at -------------------------------------------------------------------------------------------------
