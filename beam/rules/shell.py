@@ -7,6 +7,7 @@ result. Both functions are pure.
 
 from __future__ import annotations
 
+import functools
 import re
 
 Words = tuple[str, ...]
@@ -154,6 +155,7 @@ _RUNNERS = frozenset(  # programs that run a command which begins at any of thei
     ("busybox", "chroot", "chrt", "find", "flock", "nsenter", "parallel", "runuser", "script", "setpriv", "ssh", "su")
 ) | {"taskset", "trap", "unshare"}
 _BEFORE_COMMAND = frozenset(("-exec", "-execdir", "-ok", "-okdir"))  # words of find
+_MAX_PREFIX_WORDS = 100  # before a command, and of find's that begin one
 _MAX_RUNNER_WORDS = 20  # after which a command of such a program is looked for
 _VALUE_OPTIONS = {  # options of such words whose value is the next word
     "sudo": "-C -D -g -h -p -R -r -T -t -U -u --close-from --chdir --chroot --command-timeout --group --host "
@@ -173,32 +175,46 @@ _VALUE_OPTIONS = {  # options of such words whose value is the next word
 
 
 def is_too_long(command: str) -> bool:
-    """Return whether the command is so long that its end is not read."""
-    return len(command) > _LONGEST
+    """Return whether the command is so long that its end is not read, or has so many words before the name of a program
+    that beam does not look for that."""
+    return len(command) > _LONGEST or _guess(command)[1]
 
 
 def possible_commands(command: str) -> list[Words]:
     """Return the words of each simple command that this command may run, including texts that only look like
     commands. The end of a command that `is_too_long` is left out."""
+    return list(_guess(command)[0])
+
+
+@functools.lru_cache(1)
+def _guess(command: str) -> tuple[tuple[Words, ...], bool]:
+    """Return what `possible_commands` finds, and whether a part has too many words before the name of its program. The
+    last result is cached, because each rule asks for it."""
     text = command[:_LONGEST].replace("\\\n", "")
     parts = list(_BREAKS.split(text))
     parts += _REDIRECTED.findall(text)  # > FILE rm x
     if _SHELLS.search(text):  # what is quoted may be a command, too
         parts += [part for quoted in re.split(r"[\"']", text) for part in _BREAKS.split(quoted)]
     found: list[Words] = [words for words in split(command) or () if words]
+    is_cut = False
     for part in parts:
         words = _QUOTES.sub("", part).split()
         before, is_value = "", False
-        while words:
+        for number in range(len(words)):
+            if number == _MAX_PREFIX_WORDS:
+                is_cut, words = True, []
+                break
             found.append(tuple(words))
             if not (is_value or _is_prefix_word(words[0]) or (before and words[0].isdigit())):  # timeout 5 rm x
                 break
             is_value = _takes_value(before, words[0])  # sudo -u root rm x
             before = _program_name(words[0]) if _program_name(words[0]) in _PREFIX_WORDS else before or "-"
             words = words[1:]
-        found += _commands_in_arguments(words)
+        begun = _commands_in_arguments(words)
+        is_cut = is_cut or len(begun) > _MAX_PREFIX_WORDS
+        found += begun[:_MAX_PREFIX_WORDS]
     named = [(_program_name(words[0]), *words[1:]) for words in found if _program_name(words[0]) not in ("", words[0])]
-    return list(dict.fromkeys([*found, *named]))
+    return tuple(dict.fromkeys([*found, *named])), is_cut
 
 
 def _commands_in_arguments(words: list[str]) -> list[Words]:

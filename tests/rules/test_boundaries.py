@@ -297,6 +297,26 @@ def test_a_rule_that_denies_catches_a_command_too_long_to_be_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "is_caught"),
+    [
+        ("sudo " * 99 + "git status", False),
+        ("sudo " * 99 + "git push x", True),
+        ("sudo " * 100 + "git status", True),
+        ("-a " * 6000, True),
+        ("find . " + "-exec a ; " * 101, False),
+        ("find . " + "-exec a " * 100 + ";", False),
+        ("find . " + "-exec a " * 101 + ";", True),
+        ("cat <<x\n" + "word " * 3000, False),
+    ],
+)
+def test_a_rule_that_denies_catches_a_command_behind_too_many_words_to_be_looked_for(
+    command: str, is_caught: bool
+) -> None:
+    (rule,) = rules("Bash(git push *)", behavior="deny")
+    assert may_match(rule, ToolCall(tool="Bash", command=command), HERE) is is_caught
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "a b; c",
