@@ -20,7 +20,8 @@ _FRAME_EDGES = re.compile(r"^ *[│┃](?: │)?|(?: │){1,2}$")
 _BLANK = " \t\u00a0─━╌╍┄┅┈┉═╭╮╰╯"  # the characters of a row that only separates two parts of a dialog
 _SPINNERS_AND_TIMERS = re.compile(r"[⠀-⣿◐-◓✢✳✶✻✽]|\b\d+(?:\.\d+)? ?(?:ms|s|m)\b")
 _FRAME_CHARACTERS = dict.fromkeys(map(ord, "│┃"))
-_MAIN_INPUT_FIELDS = ("command", "cmd", "file_path", "path", "filePath", "absolute_path")
+_COMMAND_FIELDS = ("command", "cmd")
+_MAIN_INPUT_FIELDS = (*_COMMAND_FIELDS, "file_path", "path", "filePath", "absolute_path")
 _ARROWS = dict.fromkeys(map(ord, "❯›●"))
 _MAX_MATCH_CHARS = 60  # characters that are compared: a dialog may cut a longer text
 
@@ -135,17 +136,20 @@ def _is_about(description: str, call: ToolCalled) -> bool:
 def agrees_with_call(question: Question, reported: Any) -> bool:
     """Return whether the request agrees with a call in the transcript, given by its input or a path.
 
-    Compares the command or the path of an input; an input with neither agrees with everything.
+    Compares the command or the path of an input; an input with neither agrees with everything. A path also agrees by
+    its last part, because a dialog may show it relative to a folder.
     """
+    is_path = True
     if isinstance(reported, dict):
         main = [
-            reported[name]
+            (name, reported[name])
             for name in _MAIN_INPUT_FIELDS
             if isinstance(reported.get(name), str | list) and reported[name]
         ]
         if not main:
             return True
-        reported = main[0]
+        is_path = main[0][0] not in _COMMAND_FIELDS
+        reported = main[0][1]
     words = reported if isinstance(reported, list) else [reported]
     text = max((word for word in words if isinstance(word, str)), key=len, default="")
     there, subject = _plain(question.description), _plain(question.block.only_group(question.dialog.subject))
@@ -154,7 +158,7 @@ def agrees_with_call(question: Question, reported: Any) -> bool:
     return (
         not row
         or row[:_MAX_MATCH_CHARS] in there
-        or name[:_MAX_MATCH_CHARS] in there
+        or (is_path and bool(name) and name[:_MAX_MATCH_CHARS] in there)
         or (len(subject) >= _MIN_MATCH_CHARS and subject in row)
     )
 

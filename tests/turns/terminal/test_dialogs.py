@@ -395,6 +395,12 @@ def test_it_is_reported_when_something_else_ran_than_what_was_approved() -> None
     assert "touch zz" in told and "rm -rf precious" in told
 
 
+@pytest.mark.parametrize("command", ["rm -rf precious/", "rm -rf /", "sh /zz", "cat < /p/t"])
+def test_the_last_part_of_a_path_in_a_command_does_not_make_it_the_approved_one(command: str) -> None:
+    (told,) = ran(FakeScreen(YES_OR_NO), command)
+    assert "touch zz" in told and command in told
+
+
 def test_a_call_beside_the_approved_one_is_no_difference() -> None:
     desk = FakeScreen(YES_OR_NO)
     desk.dialogs.record(events.ToolCalled(call_id="c1", name="Read", input=Raw(b'{"file_path":"/p/a"}')))
