@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from beam.agents.base import Turn, Verdict
+from beam.agents.base import Turn, Verdict, raw_json
 from beam.model.events import Event, FileChanged, Notice, ToolCalled, ToolReturned
 from beam.model.outcome import SCREEN, Class, Status
 from beam.model.screen_profile import Dialog
@@ -78,7 +78,7 @@ class Dialogs:
         elif isinstance(body, ToolReturned):
             call = self._calls.pop(body.call_id, None) or self._asked_for.pop(body.call_id, None)
             if call is not None and not body.is_error:
-                self._compare_with_approved(call.name, msgspec.json.decode(call.input))
+                self._compare_with_approved(call.name, _input_of(call))
         elif isinstance(body, FileChanged):
             self._compare_with_approved("an edit", body.path)
         return recorded
@@ -91,7 +91,7 @@ class Dialogs:
             self._approved.remove(about)
             self._other_calls.clear()
         elif self._approved:
-            shown_there = reported if isinstance(reported, str) else msgspec.json.encode(reported).decode()
+            shown_there = reported if isinstance(reported, str) else bytes(raw_json(reported)).decode()
             self._other_calls.append(f"{what} {shown_there}")
 
     def report_differences(self) -> None:
@@ -362,6 +362,14 @@ class Dialogs:
             return False
         self.failed = None
         return True
+
+
+def _input_of(call: ToolCalled) -> Any:
+    """Return the call's input, as its JSON text if it is nested too deeply to be read."""
+    try:
+        return msgspec.json.decode(call.input)
+    except RecursionError:
+        return bytes(call.input).decode()
 
 
 def _as_one_row(text: str) -> str:

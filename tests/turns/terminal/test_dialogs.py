@@ -401,6 +401,18 @@ def test_the_last_part_of_a_path_in_a_command_does_not_make_it_the_approved_one(
     assert "touch zz" in told and command in told
 
 
+def test_a_call_that_is_nested_too_deeply_to_be_read_is_reported_as_another_one() -> None:
+    desk = FakeScreen(YES_OR_NO)
+    desk.decide(decision="allow")
+    assert desk.answer()
+    deep = b'{"command":' + b"[" * 5000 + b"]" * 5000 + b"}"
+    desk.dialogs.record(events.ToolCalled(call_id="c9", name="Bash", input=Raw(deep)))
+    desk.dialogs.record(events.ToolReturned(call_id="c9"))
+    desk.dialogs.report_differences()
+    (told,) = [body.text for body in desk.written if isinstance(body, events.Notice)]
+    assert "touch zz" in told and "[[[[" in told
+
+
 def test_a_call_beside_the_approved_one_is_no_difference() -> None:
     desk = FakeScreen(YES_OR_NO)
     desk.dialogs.record(events.ToolCalled(call_id="c1", name="Read", input=Raw(b'{"file_path":"/p/a"}')))
