@@ -59,7 +59,7 @@ def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
     detail = "" if block.is_doubtful else detail_of(block)
     request = _request_text(block)
     description = detail or "\n".join(row for row in request.split("\n") if row.strip())
-    call = None if block.is_doubtful else next((call for call in calls if _is_about(description, call)), None)
+    call = None if block.is_doubtful else _call_about(description, calls)
     return Question(
         block=block,
         tool=call.name if call is not None else subject or dialog.name,
@@ -120,17 +120,30 @@ def _dedented(text: str) -> str:
     return "\n".join(row[margin:] for row in rows)
 
 
-def _is_about(description: str, call: ToolCalled) -> bool:
-    """Return whether the description of a request contains a part of the call's input.
+def _call_about(description: str, calls: Iterable[ToolCalled]) -> ToolCalled | None:
+    """Return the call that the description of a request is about; None if it is about none of these calls.
+
+    If it contains parts of several calls, the call with the longest part is returned, because a command may contain the
+    path or the name of another call. Of equal calls the first is returned.
+    """
+    shared = [(_shared_characters(description, call), call) for call in calls]
+    length, call = max(shared, key=lambda each: each[0], default=(0, None))
+    return call if length else None
+
+
+def _shared_characters(description: str, call: ToolCalled) -> int:
+    """Return the length of the longest part of the call's input that the description of a request contains; 0 if it
+    contains none.
 
     The whole screen is not searched, because it also shows the prompt and other calls. An input that is nested too
     deeply to be read is not in any description.
     """
     shown_there = profiles.without_white_space(description)
     try:
-        return any(text in shown_there for text in _searchable_texts(msgspec.json.decode(call.input)))
+        texts = list(_searchable_texts(msgspec.json.decode(call.input)))
     except RecursionError:
-        return False
+        return 0
+    return max((len(text) for text in texts if text in shown_there), default=0)
 
 
 def agrees_with_call(question: Question, reported: Any) -> bool:

@@ -113,6 +113,16 @@ def test_a_call_that_only_stands_elsewhere_on_the_screen_is_not_the_one_asked_fo
     assert asked(text, CLAUDE, running, asked_for).call_id == "asked"
 
 
+def test_of_several_calls_that_stand_in_the_dialog_the_one_that_says_most_is_asked_for() -> None:
+    reading = call("Read", '{"file_path":"/lab/pty/work/zz"}', "reading")
+    task = call("Task", '{"description":"Touch a file","prompt":"Make the file zz, then remove it"}', "task")
+    this = call("Bash", '{"command":"touch /lab/pty/work/zz && rm -f zz","description":"Touch a file"}', "this")
+    for calls in ((reading, task, this), (this, task, reading)):
+        assert asked(RECORDED.read_text(), CLAUDE, *calls).call_id == "this"
+    same = call("Bash", '{"command":"touch /lab/pty/work/zz && rm -f zz"}', "same")
+    assert asked(RECORDED.read_text(), CLAUDE, this, same).call_id == "this", "the oldest of the same"
+
+
 def test_a_file_is_known_by_its_name_where_the_dialog_shows_a_relative_path() -> None:
     rule = "╌" * 60
     rows = ("─" * 60, " Create file", " ../zz/note.txt", rule, "  1 {", "  2 }", rule)
