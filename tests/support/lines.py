@@ -267,6 +267,8 @@ class Program:
                 self.say("over completed done")
                 number, _, what = self.hear("call").partition(" ")
                 self.say(f"answer {number} {what}")
+            case "astray":  # in one breath
+                self.say("over completed done", rest)
             case "stray":
                 self.say("over completed done")
                 self._sleep(0.3)

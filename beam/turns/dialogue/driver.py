@@ -24,6 +24,7 @@ from beam.agents.link import (
     Say,
     Set,
     Step,
+    Stirred,
     Withdrawn,
 )
 from beam.base import files
@@ -158,6 +159,8 @@ class LinkTurn:
 
     def _handle_step(self, step: Step) -> None:
         match step:
+            case Asked() | Stirred() if self.over is not None or (self._is_kept and not self._is_sent):
+                self._process.on_idle_step(step)
             case Say():
                 self._engine.record_events(lambda: (step.event,), retries=self._process.launch.retries)
             case Acknowledged():
@@ -261,7 +264,9 @@ class LinkTurn:
         if self._may_stay():
             process.listen(None)
             return None
-        return await process.quit(hard=lambda: engine.must_end_now() or process.broken is not None)
+        return await process.quit(
+            hard=lambda: engine.must_end_now() or (process.broken is not None and self.over is None)
+        )
 
     def _may_stay(self) -> bool:
         """Return whether the process may be kept for the next message. After a stop its state is unknown."""

@@ -56,7 +56,7 @@ class LinkProcess(AgentProcess):
         self._is_taking = False
         self._out: deque[bytes | None] = deque()  # None: the end of stdin
         self._writing: asyncio.Task[None] | None = None
-        self._listener: Callable[[Step], None] = self._on_idle_step
+        self._listener: Callable[[Step], None] = self.on_idle_step
         self._on_output: Callable[[], None] = _ignore_output
         self._settle: Callable[[str, CallAnswer], object] = _ignore_answer
 
@@ -84,7 +84,7 @@ class LinkProcess(AgentProcess):
 
         `on_output` is called at any output of the process.
         """
-        self._listener = listener or self._on_idle_step
+        self._listener = listener or self.on_idle_step
         self._on_output = on_output or _ignore_output
 
     def go(self) -> None:
@@ -135,7 +135,7 @@ class LinkProcess(AgentProcess):
             [Broken(reason=f"it sent a line of more than {most} bytes, the limit (limits: line_bytes)")]
         )
         self._is_cut = True
-        if self._listener == self._on_idle_step:
+        if self._listener == self.on_idle_step:
             self.child.end(0)
 
     def _carry_out_all(self, steps: Iterable[Step]) -> None:
@@ -163,8 +163,8 @@ class LinkProcess(AgentProcess):
                     self.broken = self.broken or step
                 self._listener(step)
 
-    def _on_idle_step(self, step: Step) -> None:
-        """Handle a step that comes between two turns.
+    def on_idle_step(self, step: Step) -> None:
+        """Handle a step that comes when no turn runs in the process.
 
         An agent that works on its own can't take the next turn. Late lines about the last turn are dropped.
         """

@@ -600,6 +600,19 @@ def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path, step: str)
     assert played.journal.of(events.AgentExited)[0].stopped_by == "it began to work between two turns"
 
 
+@pytest.mark.parametrize("step", ["stir", "ask 1 Bash"])
+def test_one_that_works_right_after_its_turn_is_replaced_and_asks_nobody(tmp_path: Path, step: str) -> None:
+    async def turns(played: Played) -> None:
+        assert (await played.turn(f"astray {step}")).reply == "done"
+        assert (await played.turn("say two")).reply == "two"
+
+    played = scene(tmp_path, turns)
+    assert started(played) == [None, None]
+    assert not played.journal.of(events.PermissionAsked)
+    assert [word for word in played.face.heard if word.startswith("Decide")] == ["Decide cancelled"] * ("ask" in step)
+    assert played.journal.of(events.AgentExited)[0].stopped_by == "it began to work between two turns"
+
+
 @pytest.mark.slow
 def test_late_words_about_a_turn_are_nobodys_and_the_process_stays(tmp_path: Path) -> None:
     async def turns(played: Played) -> None:
