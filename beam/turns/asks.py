@@ -53,13 +53,13 @@ class AcceptedAnswers(Struct, frozen=True, kw_only=True):
 
 
 class Ask:
-    """One ask. It is settled once `decision` is set, or `cancelled` (the reason). It expires at `until_ns` (ns since
-    the epoch)."""
+    """One ask. It is settled once `decision` is set, or `cancelled` (the reason). It expires at `until` (monotonic
+    seconds), also if somebody sets the machine's clock."""
 
-    def __init__(self, asked: events.PermissionAsked, takes: AcceptedAnswers, until_ns: int) -> None:
+    def __init__(self, asked: events.PermissionAsked, takes: AcceptedAnswers, until: float) -> None:
         self.asked = asked
         self.takes = takes
-        self.until_ns = until_ns
+        self.until = until
         self.decision: Decision | None = None
         self.cancelled: str | None = None
         self._settled = asyncio.Event()
@@ -118,7 +118,7 @@ class Asks:
         accepts.
         """
         now = self._clock.now_ns()
-        until = now + int(self._limit * _NS_PER_S)
+        expires_ns = now + int(self._limit * _NS_PER_S)
         body = events.PermissionAsked(
             ask_id=new_id(self._agent, now, self._clock.random(4)),
             tool=tool,
@@ -126,9 +126,9 @@ class Asks:
             description=description,
             call_id=call_id,
             suggestions=suggestions,
-            expires=rfc3339(until) if waits else None,
+            expires=rfc3339(expires_ns) if waits else None,
         )
-        ask = Ask(body, takes, until)
+        ask = Ask(body, takes, self._clock.monotonic() + self._limit)
         self._open[ask.id] = ask
         self._record(body, sync=True)
         return ask
@@ -207,9 +207,9 @@ class Asks:
 
     def expire(self) -> None:
         """Deny the asks that were open for too long."""
-        now = self._clock.now_ns()
+        now = self._clock.monotonic()
         for ask in list(self._open.values()):
-            if now >= ask.until_ns:
+            if now >= ask.until:
                 self.deny_by_default(ask, f"nobody decided within {durations.show(self._limit)}")
 
 

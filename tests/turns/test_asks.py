@@ -124,6 +124,19 @@ def test_what_nobody_decides_in_time_is_denied_by_default() -> None:
     assert isinstance(decided, events.PermissionDecided) and decided.why == "nobody decided within 1m00s"
 
 
+@pytest.mark.parametrize("jump_s", [-86_400, 86_400])
+def test_a_clock_that_is_set_while_an_ask_is_open_changes_nothing_about_its_time(jump_s: int) -> None:
+    turn = Turn(limit=60.0)
+    ask = turn.asks.ask("Bash")
+    turn.clock.now += jump_s * 1_000_000_000
+    turn.clock.sleep(59.9)
+    turn.asks.expire()
+    assert not ask.is_settled
+    turn.clock.sleep(0.1)
+    turn.asks.expire()
+    assert ask.is_settled
+
+
 def test_the_end_of_the_turn_cancels_what_is_open_and_nothing_else() -> None:
     turn = Turn()
     first, second = turn.asks.ask("Bash"), turn.asks.ask("Edit")
