@@ -195,7 +195,7 @@ class _Requests:
         message = self.waiting.read(entry)
         if message is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
-        retried = msgspec.structs.replace(message, attempt=message.attempt + 1, deadline=None)
+        retried = msgspec.structs.replace(message, attempt=message.attempt + 1, deadline=None, only_by="")
         agent = self.log.paths.agent
         if message.to != agent:  # the agent was renamed, and the content of the message changes
             retried = msgspec.structs.replace(retried, to=agent, revision=message.revision + 1)

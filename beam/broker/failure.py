@@ -196,8 +196,19 @@ def find_refusal(message: Message, state: State, context: RootContext) -> Refusa
         return "hops", detail, Status.LIMIT
     if message.for_session is not None and message.for_session in state.archived:
         return "no_such_session", f"it answers session {message.for_session}, which was archived", Status.FAILED
+    if message.only_by and _is_gone(message.only_by):
+        detail = "the run that sent it is gone, and nobody else runs it with the run's settings; nothing ran"
+        return "holder_died", detail, Status.CANCELLED
     used_up = budget_used_up(context, message)
     return budget_refusal(used_up) if used_up is not None else None
+
+
+def _is_gone(process: str) -> bool:
+    """Return whether the process that a text of `process.owned` identifies has ended."""
+    from beam.process import owned, tree
+
+    owner = owned.owner_in(process)
+    return owner is not None and tree.is_alive(owner) is False
 
 
 def budget_refusal(used_up: str) -> Refusal:

@@ -33,6 +33,7 @@ from beam.model.outcome import Outcome, Status
 from beam.model.state import DEAD
 from beam.process import tree
 from beam.process.environment import fingerprint
+from beam.process.owned import owner_text
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
@@ -81,6 +82,7 @@ class HeldAgents:
         self._opening = asyncio.Lock()
         self._stops: set[Stop] = set()
         self._why_stopped: tuple[str, bool] | None = None
+        self._me = owner_text(tree.this_process())
         self._wake: Wake | None = None  # one for all turns of all agents: the system takes 20 ms to end one
 
     def session(self, agent: str) -> str:
@@ -190,6 +192,7 @@ class HeldAgents:
 
     async def _run(self, held: HeldAgent, message: Message, seen: OnEvent, stop: Stop | None = None) -> Outcome:
         lease, stop = held.lease, stop or Stop()
+        message = msgspec.structs.replace(message, only_by=self._me)
         self._stops.add(stop)
         if self._why_stopped is not None:
             stop.request("cancelled", by=self._why_stopped[0])

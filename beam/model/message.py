@@ -145,6 +145,8 @@ class Message(Struct, frozen=True, kw_only=True):
     nothing that the agent was not allowed to do or was denied (None: as with `at_most`). `environment` is a fingerprint
     of the sender's environment. A holder that keeps a process compares it with the fingerprint of its own environment
     (None: any environment is accepted). Nothing else about the environment can be learned from the fingerprint.
+    `only_by` identifies the process of a run that alone may run the message, with the run's settings: if that process
+    is gone, the message is dropped ("" or UNSET: any holder runs it).
     """
 
     v: int = VERSION
@@ -171,6 +173,7 @@ class Message(Struct, frozen=True, kw_only=True):
     at_most: Access | None = None
     environment: str | None = None
     rules_at_most: RuleLists | None = None
+    only_by: str | UnsetType = UNSET
     options: Options = Options()
     original: bytes | UnsetType = UNSET  # the file as it was read, with the fields that beam does not know
 

@@ -568,15 +568,16 @@ def test_the_outcome_of_a_dead_letter_that_can_not_be_retried_stays(root: Root, 
     assert root.boxes("worker") == {"dead": [message_id]}
 
 
-def test_a_retry_has_no_deadline(root: Root) -> None:
-    message = root.put("worker", deadline="2023-11-14T22:13:21Z")
+def test_a_retry_has_no_deadline_and_may_be_run_by_anybody(root: Root) -> None:
+    message = root.put("worker", deadline="2023-11-14T22:13:21Z", only_by="beam run 1 1 - - elsewhere")
     lease = root.hold("worker")
     closing.dead_letter(lease.log, lease.waiting.scan()[0], message, "failed", "why")
     lease.close()
     ask(root, "worker", "retry", message.id)
     look(root)
     queue = root.queue("worker")
-    assert (queue.read(queue.entries("new")[0]).deadline, queue.read(queue.entries("new")[0]).attempt) == (None, 2)
+    again = queue.read(queue.entries("new")[0])
+    assert (again.deadline, again.attempt, again.only_by) == (None, 2, "")
 
 
 def test_a_dropped_message_says_who_dropped_it(root: Root) -> None:

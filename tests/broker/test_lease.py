@@ -13,6 +13,8 @@ from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.message import decode, digest, encode
 from beam.model.outcome import Status
+from beam.process import tree
+from beam.process.owned import owner_text
 from beam.store.lock import try_lock
 from beam.store.queue import Entry
 from beam.turns.stop import Stop
@@ -172,6 +174,19 @@ def test_a_reply_to_a_session_that_was_put_aside_is_a_dead_letter(root: Root) ->
     root.put("worker", type="reply", for_session="s1")
     dead = refused(root)
     assert (dead.reason, "s1" in dead.detail) == ("no_such_session", True)
+
+
+def test_what_a_run_left_when_it_was_killed_is_run_by_nobody_else(root: Root) -> None:
+    me = tree.this_process()
+    gone = msgspec.structs.replace(me, start_ticks=me.start_ticks - 1)
+    for agent, only_by in (("worker", owner_text(me)), ("other", ""), ("asker", "no process")):
+        root.put(agent, only_by=only_by)
+        lease = root.hold(agent)
+        assert lease.waiting.claim(lease.waiting.scan()[0]) is not None
+        lease.close()
+    root.put("box", only_by=owner_text(gone))
+    dead = refused(root, "box")
+    assert (dead.reason, dead.status, "nothing ran" in dead.detail) == ("holder_died", Status.CANCELLED, True)
 
 
 def test_a_message_whose_file_goes_while_it_is_claimed_is_nobodys(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -668,6 +668,17 @@ def test_each_repeat_has_a_branch_of_its_own_and_one_that_is_there_is_refused_fi
     assert "try-1" not in git(place, "branch")
 
 
+def test_what_waits_when_a_run_is_killed_does_not_run_afterwards(place: Cli) -> None:
+    scenario(place, one("say hi"))
+    assert place.cold("run", "s.yaml", env={"BEAM_CRASH_AT": "claim.before"}).code == 137
+    assert place("send", "a@s", "after it").out == "You said: after it\n"
+    assert place.types("a@s").count("turn.started") == 1
+    dead = place("queue", "list", "a@s", "--json").json
+    assert (dead["box"], dead["text"]) == ("dead", "say hi")
+    assert place("queue", "retry", dead["id"]).code == 0
+    assert place("wait", dead["id"]).out == "You said: say hi\n"
+
+
 def test_a_work_tree_of_a_run_that_was_killed_is_removed_by_the_next(place: Cli) -> None:
     git(place, "init", "-q")
     git(place, "-c", "user.name=p", "-c", "user.email=p@x", "commit", "-q", "--allow-empty", "-m", "first")

@@ -27,6 +27,7 @@ from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Class, Outcome, Status, Usage
 from beam.process import tree
+from beam.process.owned import owner_text
 from beam.root.user_dirs import data_dir
 from beam.turns.stop import Stop
 from tests.broker.test_broker_control import ask
@@ -371,6 +372,16 @@ def test_an_agent_of_a_run_is_held_from_its_first_turn_to_the_end(root: Root, tm
     assert (first.reply, second.reply, first.turn, second.turn) == ("yes", "no", 1, 2)
     assert (first.agent, one.stopped_by) == ("worker@s", "")
     root.hold("worker@s").close()
+
+
+def test_what_a_run_sends_is_run_by_this_process_alone(
+    root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    put = held.put
+    monkeypatch.setattr(held, "put", lambda *given: sent.append(given[2].only_by) or put(*given))
+    say(agents(root, tmp_path), "x", "y")
+    assert sent == [owner_text(tree.this_process())] * 2
 
 
 def test_a_run_begins_a_new_session_and_goes_on_in_it(root: Root, tmp_path: Path) -> None:

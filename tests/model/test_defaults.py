@@ -366,6 +366,7 @@ _OF_OTHERS = {
         "at_most": None,
         "environment": None,
         "rules_at_most": None,
+        "only_by": "UNSET",
         "options": {
             "access": None,
             "model": None,
