@@ -55,6 +55,7 @@ class ExecDriver:
         self.input = input
         self._engine = engine
         self._decoder = decoder
+        self._is_sent = False
         self._is_cut = False  # one of its lines was too long
         self._process: PipeProcess
 
@@ -85,6 +86,9 @@ class ExecDriver:
         return self._process
 
     async def begin(self) -> None:
+        if self._engine.is_stopped:  # nothing may run any more
+            return
+        self._is_sent = True
         text = self.launch.stdin or self.input.turn.text.encode("utf-8", "replace")
         self._engine.record_prompt_sent(len(text))
         self._process.child.go()
@@ -105,6 +109,8 @@ class ExecDriver:
         """Do nothing, because the verdict follows from the output."""
 
     async def interrupt(self) -> None:
+        if not self._is_sent:
+            return
         engine = self._engine
         self._process.child.interrupt(self.launch.interrupt)
         until = engine.clock.monotonic() + self.input.limits.grace

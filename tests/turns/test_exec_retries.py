@@ -1,4 +1,4 @@
-"""What becomes of a turn whose agent only says that its model does not answer."""
+"""What becomes of a headless turn whose agent only says that its model does not answer, or that is stopped before."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from beam.model.events import Event
 from beam.model.limits import Limits
 from beam.model.outcome import Status
 from beam.turns.exec import run_turn
+from beam.turns.stop import Stop
 from tests.support.turns import Recorded, handle, services, turn_input
 
 pytestmark = pytest.mark.usefixtures("memory")  # and as acceptance tests with real processes
@@ -46,13 +47,15 @@ class Lines:
         return (), Verdict(status=Status.FAILED, reason=exit.stopped_by)
 
 
-def run(tmp_path: Path, program: str, *, retries: int | None = None, idle: float = 60) -> tuple[list[Event], Verdict]:
+def run(
+    tmp_path: Path, program: str, *, retries: int | None = None, idle: float = 60, stop: Stop | None = None
+) -> tuple[list[Event], Verdict]:
     record = Recorded()
     turn = Turn(text="hi", message_id="a-1", agent="a", cwd=str(tmp_path), scratch=str(tmp_path))
     input = turn_input(
         turn, host=Host(python=sys.executable), limits=Limits(grace=1), environ=os.environ, idle_timeout=idle
     )
-    verdict = asyncio.run(run_turn(Retrying(program, retries), input, services(record), handle(record)))
+    verdict = asyncio.run(run_turn(Retrying(program, retries), input, services(record), handle(record, stop)))
     return record.events, verdict
 
 
@@ -65,6 +68,15 @@ def test_after_its_share_of_retries_the_turn_is_ended_for_them(tmp_path: Path) -
     assert verdict.reason == "retries"
     attempts = [event.attempt for event in found if isinstance(event, events.StatusChanged)]
     assert attempts[:3] == [1, 2, 3]
+
+
+def test_an_agent_is_not_let_go_in_a_turn_that_was_stopped_before(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.request("interrupted", by="ann")
+    found, verdict = run(tmp_path, f"open({str(tmp_path / 'ran')!r}, 'w')", stop=stop)
+    assert verdict.reason == "interrupted"
+    assert not [event for event in found if isinstance(event, events.PromptSent)]
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow
