@@ -85,6 +85,8 @@ async def type_message(port: KeyPort, end: TurnEnd, text: str, *, command: bool 
         await port.until(port.reads_keys, KEYS_S)
     if end.ended:  # during the wait
         raise NotTakenError("the agent ended before it was given the message")
+    if end.state is not State.READY:
+        raise NotTakenError(f"the agent was {end.state} when it was to be given the message")
     end.begin_message(text, command=command)
     profile = end.profile
     plain = command or not port.takes_pastes()
@@ -119,6 +121,8 @@ async def _type_line(port: KeyPort, end: TurnEnd, line: str, *, plain: bool, las
         shortest, longest = PASTED_S
         took = port.now() - began
         await port.until(lambda: False, SETTLE_S if plain else min(longest, max(shortest, took)))
+    if end.reading.block is not None:  # Enter would answer it
+        raise NotTakenError("the agent asked something before the text was entered")
     segment = Segment(end.position + 1)
     end.on_entered(port.now(), last=last)
     await port.press(profile.submit)

@@ -154,6 +154,34 @@ def test_a_message_never_becomes_a_command(text: str) -> None:
     assert port.pasted == [f" {text}"]
 
 
+class Asks(KeyPort):
+    """An agent that asks something after `asks_at` seconds; `after_paste`: so long after the paste was shown."""
+
+    asks_at, after_paste = 1.0, False
+
+    def view(self) -> View:
+        since = self.times[1] if self.after_paste and self.times else 0.0
+        if self.clock - since < self.asks_at or (self.after_paste and not self.times):
+            return super().view()
+        self.pastes = True
+        return View(rows=(RULE, " ❯ 1. Yes, I trust this folder", "   2. No, exit"), columns=60)
+
+
+def test_an_agent_that_asks_something_while_it_is_waited_for_gets_nothing() -> None:
+    port = Asks(CLAUDE, pastes=False)
+    with pytest.raises(typing.NotTakenError, match="waiting"):
+        said(port, "hello")
+    assert not (port.pasted or port.pressed)
+
+
+def test_no_enter_is_pressed_into_a_dialog_that_comes_after_the_text() -> None:
+    port = Asks(CLAUDE)
+    port.asks_at, port.after_paste = 0.2, True
+    with pytest.raises(typing.NotTakenError, match="asked something"):
+        said(port, "hello")
+    assert (port.pasted, port.pressed) == (["hello"], [])
+
+
 def test_a_command_is_typed_plainly() -> None:
     port = KeyPort(CLAUDE)
     said(port, "/context", command=True)
