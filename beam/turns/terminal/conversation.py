@@ -54,9 +54,12 @@ class Conversation:
 
     async def run(self) -> None:
         """Run the conversation, from the start-up dialogs to the end of the turn."""
-        if not await self._reach_state(State.READY):
-            return
-        await self._wait_for_free_composer()
+        is_free = False
+        while not is_free:
+            if not await self._reach_state(State.READY):
+                return
+            await self._wait_for_free_composer()
+            is_free = self.session.is_over or self.end.state is State.READY  # a viewer's message may ask something
         with self.process.viewers.hold_keys():
             if self.session.is_over or not await self._type_message():
                 return
