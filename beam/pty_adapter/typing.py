@@ -121,7 +121,8 @@ async def _type_line(port: KeyPort, end: TurnEnd, line: str, *, plain: bool, las
         shortest, longest = PASTED_S
         took = port.now() - began
         await port.until(lambda: False, SETTLE_S if plain else min(longest, max(shortest, took)))
-    if end.reading.block is not None:  # Enter would answer it
+    has_asked = end.is_starting and end.state not in (State.READY, State.SENT)  # SENT: after an earlier line
+    if has_asked or end.reading.block is not None:  # Enter would answer it
         raise NotTakenError("the agent asked something before the text was entered")
     segment = Segment(end.position + 1)
     end.on_entered(port.now(), last=last)

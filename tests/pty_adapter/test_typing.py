@@ -157,11 +157,11 @@ def test_a_message_never_becomes_a_command(text: str) -> None:
 class Asks(KeyPort):
     """An agent that asks something after `asks_at` seconds; `after_paste`: so long after the paste was shown."""
 
-    asks_at, after_paste = 1.0, False
+    asks_at, asks_until, after_paste = 1.0, 1e9, False
 
     def view(self) -> View:
         since = self.times[1] if self.after_paste and self.times else 0.0
-        if self.clock - since < self.asks_at or (self.after_paste and not self.times):
+        if not self.asks_at <= self.clock - since < self.asks_until or (self.after_paste and not self.times):
             return super().view()
         self.pastes = True
         return View(rows=(RULE, " ❯ 1. Yes, I trust this folder", "   2. No, exit"), columns=60)
@@ -174,9 +174,12 @@ def test_an_agent_that_asks_something_while_it_is_waited_for_gets_nothing() -> N
     assert not (port.pasted or port.pressed)
 
 
-def test_no_enter_is_pressed_into_a_dialog_that_comes_after_the_text() -> None:
+@pytest.mark.parametrize("until", [1e9, 0.26])
+def test_no_enter_is_pressed_into_a_dialog_that_comes_after_the_text_nor_once_somebody_answered_it(
+    until: float,
+) -> None:
     port = Asks(CLAUDE)
-    port.asks_at, port.after_paste = 0.2, True
+    port.asks_at, port.asks_until, port.after_paste = 0.2, until, True
     with pytest.raises(typing.NotTakenError, match="asked something"):
         said(port, "hello")
     assert (port.pasted, port.pressed) == (["hello"], [])
