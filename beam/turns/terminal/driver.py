@@ -207,6 +207,7 @@ class TerminalTurn:
             self.engine.record(events.Notice(code="unknown_screen", text=f"{_UNKNOWN_SCREEN}\n{screen}"))
 
     def process_gone(self) -> None:
+        self.session.read()  # its last lines may say that the turn was over
         self.end.on_exited(self.clock.monotonic())
 
     # -- the end -------------------------------------------------------------------------------------------------------
