@@ -300,7 +300,7 @@ class Dialogs:
         row = pattern(dialog.amend_row)
 
         def is_shown() -> bool:
-            return row.search(self._port.view().text) is not None
+            return row.search(self._answers_of(question)) is not None
 
         # Something else may have changed on the screen first, so the row itself is waited for.
         has_keys = bool(dialog.amend) and await self._press_keys(dialog.amend)
@@ -309,6 +309,16 @@ class Dialogs:
             and await self._port.until(is_shown, _KEY_EFFECT_S)
             and await self._press_keys((_as_one_row(message),))
         )
+
+    def _answers_of(self, question: Question) -> str:
+        """Return the rows of the screen with the answers of this request, without what may quote them above.
+
+        If its dialog is not recognised any more, return all rows from where it began.
+        """
+        block, view = self._end.reading.block, self._port.view()
+        if block is not None and block.dialog is question.dialog:
+            return block.text[block.text.rindex(block.found) :]
+        return "\n".join(view.rows[max(0, question.block.line - view.scrolled) :])
 
     async def _press_answer(self, block: Block, keys: tuple[str, ...], stands: Claim) -> bool:
         """Press the keys of an answer; return whether the dialog then disappeared.

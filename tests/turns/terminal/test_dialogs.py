@@ -296,6 +296,20 @@ def test_a_message_is_entered_only_where_the_screen_shows_that_it_belongs_to_a_n
         assert len(untold) == (keys[-1] == "\x1b"), "a person hears that the reason did not arrive"
 
 
+@pytest.mark.parametrize("quoted_in_request", [True, False])
+def test_a_no_that_is_only_quoted_is_no_place_for_a_reason(quoted_in_request: bool) -> None:
+    quoted = " ❯ 3. No, and tell Claude what to do differently"
+    asked = (*REQUEST[:3], f"  {quoted}", *REQUEST[3:]) if quoted_in_request else (f"● {quoted}", quoted, *REQUEST)
+    screens = {
+        "\x1b[A": (*asked, "   1. Yes", " ❯ 2. Yes, and don't ask again for zz", "   3. No"),
+        "\t": (*asked, "   1. Yes", " ❯ 2. Yes, and tell Claude what to do next", "   3. No"),
+    }
+    desk = FakeScreen((*asked, *YES_OR_NO[len(REQUEST) :]))
+    desk.on_key = lambda key: screens.get(key, DONE)
+    desk.decide(decision="deny", message="not so")
+    assert desk.answer() and desk.keys == ["\x1b[A", "\t", "\x1b"]
+
+
 def test_a_busy_machine_may_draw_the_place_for_a_reason_after_something_else_moved() -> None:
     row = " ❯ 3. No, and tell Claude what to do differently"
     desk = FakeScreen(YES_OR_NO, late=2)
