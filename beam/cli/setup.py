@@ -155,6 +155,10 @@ def doctor(
         raise UsageError("--smoke, --gc, --adopt and --remove-root don't go together", "use one of them")
     if yes and not adopt and remove_root is None:
         raise UsageError("--yes needs --adopt or --remove-root", "beam doctor --adopt")
+    if not gc and (older_than is not None or keep_bytes is not None or dead or dry_run):
+        raise UsageError(
+            "--older-than, --keep-bytes, --dead and --dry-run belong to --gc", "beam doctor --gc --dry-run"
+        )
     if adopt:
         return _adopt_roots(call, sure=yes)
     if remove_root is not None:
@@ -167,10 +171,6 @@ def doctor(
     if gc:
         _collect_garbage(call, older_than, keep_bytes, dead=dead, dry_run=dry_run, as_json=as_json)
         return 0
-    if older_than is not None or keep_bytes is not None or dead or dry_run:
-        raise UsageError(
-            "--older-than, --keep-bytes, --dead and --dry-run belong to --gc", "beam doctor --gc --dry-run"
-        )
     return _run_checks(call, every=every, as_json=as_json)
 
 

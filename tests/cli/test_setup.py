@@ -120,7 +120,15 @@ def test_roots_are_listed_with_those_whose_folder_is_gone(inside: Inside, told: 
         (("--yes",), "--yes needs --adopt or --remove-root; beam doctor --adopt"),
         *(
             (words, "--older-than, --keep-bytes, --dead and --dry-run belong to --gc; beam doctor --gc --dry-run")
-            for words in (("--older-than", "3d"), ("--keep-bytes", "1"), ("--dead",), ("--dry-run",))
+            for words in (
+                ("--older-than", "3d"),
+                ("--keep-bytes", "1"),
+                ("--dead",),
+                ("--dry-run",),
+                ("--remove-root", "x", "--yes", "--dry-run"),
+                ("--adopt", "--yes", "--dry-run"),
+                ("--smoke", "--dead"),
+            )
         ),
         (("--gc", "--keep-bytes", "5X"), "'5X' is not a size; write it like 1000000, 500M or 2G"),
         (("--gc", "--keep-bytes", "K"), "'K' is not a size; write it like 1000000, 500M or 2G"),
