@@ -48,8 +48,10 @@ def trust(
         call.note(f"trusted: {scenario.path}")
         return
     if folder is not None:
-        from beam import Beam
+        from beam import Beam, NotFoundError
 
+        if not call.path(folder).is_dir():  # else the project folder around that path would be trusted
+            raise NotFoundError(f"there is no folder or scenario {folder}", "check the path", subject=folder)
         beam = Beam(cwd=call.path(folder))
     if no and diff:
         raise UsageError("--diff and --no don't go together", "beam trust --diff")

@@ -45,6 +45,15 @@ def test_another_folder_is_named_by_its_path(inside: Inside, tmp_path: Path) -> 
     assert inside("trust", "../other", "--no").err == f"beam: no longer trusted: {other}\n"
 
 
+def test_a_path_that_leads_nowhere_trusts_no_folder_around_it(inside: Inside, told: Told) -> None:
+    told.replace("trust")
+    told.replace("untrust")
+    for words in (("nowhere",), ("nowhere", "--no"), ("nowhere/talk.yaml",)):
+        refused = inside("trust", *words)
+        assert (refused.code, refused.err) == (4, f"beam: there is no folder or scenario {words[0]}; check the path\n")
+    assert told.calls == []
+
+
 def test_a_scenario_is_trusted_by_itself(inside: Inside) -> None:
     (inside.project / "talk.yaml").write_text(SCENARIO)
     assert inside("trust", "talk.yaml").code == 2, "a variable has no value"
