@@ -62,10 +62,10 @@ def trust(
 
     looked = beam.look_at_folder()
     if diff:
-        from beam.cli.render.text import write_line
+        from beam.cli.render.text import safe, write_line
 
         for line in trusting.differences(looked):
-            write_line(line)
+            write_line(safe(line, sys.stdout))
         if not looked.standing.changes:
             call.note("nothing is new or changed")
         return

@@ -45,6 +45,17 @@ def test_another_folder_is_named_by_its_path(inside: Inside, tmp_path: Path) -> 
     assert inside("trust", "../other", "--no").err == f"beam: no longer trusted: {other}\n"
 
 
+def test_a_terminal_gets_no_control_characters_of_the_files_that_differ(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (inside.project / ".claude").mkdir()
+    (inside.project / ".claude" / "settings.json").write_text('{"a": "\x1b]0;title\x07"}\n')
+    assert "\x1b]0;title\x07" in inside("trust", "--diff").out
+    monkeypatch.setattr("beam.cli.render.text.is_terminal", lambda _: True)
+    shown = inside("trust", "--diff").out
+    assert "␛]0;title␇" in shown and "\x1b" not in shown
+
+
 def test_a_path_that_leads_nowhere_trusts_no_folder_around_it(inside: Inside, told: Told) -> None:
     told.replace("trust")
     told.replace("untrust")
