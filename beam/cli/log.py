@@ -104,7 +104,7 @@ def _print_conversation(call: Context, agent: str, lines: Iterator[EventLine], f
     import msgspec
 
     from beam import events, transcripts
-    from beam.cli.render.text import write
+    from beam.cli.render.text import safe_json, write
 
     found = transcripts.transcript(
         agent, (events.with_image_in(line.event, str(line.agent_dir or "")) for line in lines)
@@ -120,7 +120,7 @@ def _print_conversation(call: Context, agent: str, lines: Iterator[EventLine], f
 
         text = markdown(found)
     else:
-        text = msgspec.json.encode(found).decode() + "\n"
+        text = safe_json(msgspec.json.encode(found).decode(), sys.stdout) + "\n"
     write(sys.stdout, text)
     if not found.turns:
         call.note(f"{agent} has no turns of that time yet")

@@ -166,6 +166,21 @@ def test_what_a_log_can_not_be_is_refused(inside: Inside, options: tuple[str, ..
 
 
 @pytest.mark.slow
+def test_a_conversation_as_json_is_json_without_control_characters_on_a_terminal(
+    inside: Inside, journal: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "a\u202eb\x7fc\u009b31m caf\xe9"
+    journal.events = [text(said, 1)]
+    monkeypatch.setattr("beam.cli.render.text.is_terminal", lambda _: True)
+    shown = inside("log", "bot", "--format", "json")
+    assert shown.json["turns"][0]["items"][0]["text"] == said
+    assert not set("\u202e\x7f\u009b") & set(shown.out)
+    monkeypatch.setattr("beam.cli.render.text.is_ascii", lambda _: True)
+    shown = inside("log", "bot", "--format", "json")
+    assert shown.json["turns"][0]["items"][0]["text"] == said and shown.out.isascii()
+
+
+@pytest.mark.slow
 def test_a_conversation_is_a_page_of_its_last_turns(inside: Inside, journal: Any) -> None:
     owner = events.Owner(pid=1, start_ticks=1)
     began: dict[str, Any] = {"agent": "bot", "owner": owner, "turn_key": "k", "adapter": "codex", "via": "exec"}
