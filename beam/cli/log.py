@@ -49,6 +49,7 @@ def log(
 
     if verify:
         return _verify(call, agent)
+    last = None if last is None else min(last, sys.maxsize)
     if as_json and raw:
         raise UsageError("--json and --raw don't go together", "--json has the raw lines in `raw`")
     found, lines = _find_lines(call.beam, agent, after=after, once=once)
@@ -110,7 +111,7 @@ def _print_conversation(call: Context, agent: str, lines: Iterator[EventLine], f
         agent, (events.with_image_in(line.event, str(line.agent_dir or "")) for line in lines)
     )
     if last is not None:
-        found = msgspec.structs.replace(found, turns=found.turns[len(found.turns) - last :] if last else ())
+        found = msgspec.structs.replace(found, turns=found.turns[-last:] if last else ())
     if form == "html":
         from beam.cli.render.transcript_html import html
 

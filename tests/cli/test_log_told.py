@@ -190,6 +190,9 @@ def test_a_conversation_is_a_page_of_its_last_turns(inside: Inside, journal: Any
     assert [turn["items"][0]["text"] for turn in whole["turns"]] == ["one", "two"]
     last = inside("log", "bot", "--format", "json", "-n", "1").json
     assert [turn["items"][0]["text"] for turn in last["turns"]] == ["two"]
+    for more in ("2", "3", "4", "99999999999999999999999"):
+        assert len(inside("log", "bot", "--format", "json", "-n", more).json["turns"]) == 2, more
+    assert inside("log", "bot", "-n", more).out == inside("log", "bot").out
     assert inside("log", "bot", "--format", "md").out.startswith("# bot\n\n## Turn 1\n")
     assert inside("log", "bot", "--format", "html").out.startswith("<!doctype html>\n")
     journal.events = [
