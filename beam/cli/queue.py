@@ -114,11 +114,15 @@ def _edit_text(text: str) -> str | None:
     from pathlib import Path
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        words = shlex.split(editor)
+    except ValueError as error:
+        raise UsageError(f"can't run the editor {editor}: {error}", "set EDITOR, or give the text") from error
     with tempfile.TemporaryDirectory(prefix="beam-edit-") as folder:
         path = Path(folder) / "message.md"
         path.write_text(text, encoding="utf-8")
         try:
-            ended = subprocess.run([*shlex.split(editor), str(path)], check=False)
+            ended = subprocess.run([*words, str(path)], check=False)
         except OSError as error:
             raise UsageError(
                 f"can't run the editor {editor}: {error.strerror}", "set EDITOR, or give the text"

@@ -396,6 +396,13 @@ def test_the_editor_is_the_persons_own(
     )
 
 
+def test_an_editor_with_an_open_quote_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "'vi")
+    with pytest.raises(BeamError) as raised:
+        queues._edit_text("x")
+    assert str(raised.value) == "can't run the editor 'vi: No closing quotation (set EDITOR, or give the text)"
+
+
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
