@@ -21,7 +21,10 @@ def set_(call: Context, name: str = argument(..., metavar="NAME", help="What to 
     if is_terminal(sys.stdin):
         from getpass import getpass
 
-        key = getpass(f"key for {name}: ")
+        try:
+            key = getpass(f"key for {name}: ")
+        except EOFError:  # ^D
+            key = ""
     else:
         key = sys.stdin.readline(16 * 1024)
     call.beam.keep_secret(name, key.strip())

@@ -20,7 +20,7 @@ from beam.api.messages import QueueItem
 from beam.api.rewind import RewindResult
 from beam.api.sessions import SessionLine
 from beam.base import clock
-from beam.base.errors import BeamError, DiskError, UnsupportedError
+from beam.base.errors import BeamError, DiskError, UnsupportedError, UsageError
 from beam.broker import launch
 from beam.cli import agent as agents
 from beam.cli import chat as chatting
@@ -421,6 +421,19 @@ def test_a_key_is_read_from_stdin_or_asked_for_without_an_echo(
     inside("secret", "set", "work", stdin="never read")
     assert told.calls == [(("work", "sk-1"), {}), (("work", "sk-2"), {})]
     assert asked_for == ["key for work: "]
+
+
+def test_a_key_that_is_not_typed_is_no_key(inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    import getpass
+
+    def end(_: str) -> str:
+        raise EOFError
+
+    told.replace("keep_secret", UsageError("that is no key"))
+    monkeypatch.setattr(secrets, "is_terminal", lambda stream: stream is sys.stdin)
+    monkeypatch.setattr(getpass, "getpass", end)
+    refused = inside("secret", "set", "work")
+    assert (refused.code, refused.err, told.calls) == (2, "beam: that is no key\n", [(("work", ""), {})])
 
 
 # -- an id that can't be written ---------------------------------------------------------------------------------------
