@@ -27,19 +27,24 @@ _QUESTIONS = {
 
 
 def ask_lines(ask: AskLine, width: int) -> list[str]:
-    """Return the ask in lines of at most `width` columns: who asks for which tool, the description, and everything that
-    would run."""
+    """Return the ask in lines of at most `width` columns: who asks for which tool, the description, everything that
+    would run, and everything that `always` would allow."""
     found = wrap(f"{safe_line(ask.agent)} asks for {safe_line(ask.tool)}", width)
     if ask.description:
         found += ["", *wrap(ask.description, width)]
-    found.append("")
-    data = bytes(ask.input)
+    found += ["", *_input_lines(bytes(ask.input), width)]
+    offer = always_offer(ask)
+    return [*found, "", *wrap("A allows from now on:", width), *wrap(offer, width)] if offer else found
+
+
+def _input_lines(data: bytes, width: int) -> list[str]:
     try:
         value = json.loads(data)
     except ValueError:
-        return found + wrap(data.decode("utf-8", "replace"), width)
+        return wrap(data.decode("utf-8", "replace"), width)
     if not isinstance(value, dict):
-        return found + wrap("what it would get is not known" if value is None else json.dumps(value), width)
+        return wrap("what it would get is not known" if value is None else json.dumps(value), width)
+    found: list[str] = []
     for name, part in value.items():
         text = part if isinstance(part, str) else json.dumps(part, indent=2, ensure_ascii=False)
         found += wrap(f"{safe_line(name)}:", width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,8 +51,18 @@ def test_all_that_would_run_is_shown_line_by_line() -> None:
     lines = ask_lines(ASK, 60)
     assert lines == [
         "asker asks for Bash", "", "Remove the build folder", "",
-        "command:", "  rm -rf build", "  make clean all", "timeout:", "  5",
+        "command:", "  rm -rf build", "  make clean all", "timeout:", "  5", "",
+        "A allows from now on:", "Yes, and do not ask again for make",
     ]  # fmt: skip
+
+
+def test_all_that_always_would_allow_is_shown_before_it_can_be_chosen() -> None:
+    offers = [f"Bash(npm run test:{number})" for number in range(100)] + ["Bash(*)"]
+    ask = structs.replace(ASK, suggestions=Raw(msgspec.json.encode(offers)))
+    shown = ask_lines(ask, 40)
+    whole = "".join(shown[shown.index("A allows from now on:") + 1 :])
+    assert whole == always_offer(ask) and whole.endswith("Bash(*)")
+    assert "A allows from now on:" not in ask_lines(structs.replace(ASK, suggestions=Raw(b"[]")), 40)
 
 
 def test_a_long_command_is_broken_and_never_cut() -> None:
