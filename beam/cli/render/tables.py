@@ -31,7 +31,9 @@ def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: b
     table.add_column(head[-1], no_wrap=True, overflow="ellipsis", max_width=max(left, len(head[-1])))
     for row in cells:
         table.add_row(*map(Text, row))
-    console.print(table)
+    with console.capture() as drawn:
+        console.print(table)
+    write(sys.stdout, drawn.get())  # Rich would raise an error for a character that the terminal's encoding lacks
 
 
 def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
