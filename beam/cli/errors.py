@@ -59,7 +59,7 @@ def handle(error: BaseException, argv: list[str]) -> int:
         return int(error.exit_code)
     if typer is not None and isinstance(error, typer.Abort):
         return die_by_signal(2)
-    body = body_of(error)
+    body = body_of(error) or _body_of_broken_text(error, argv)
     return report(body if body is not None else _body_of_bug(error), argv)
 
 
@@ -77,6 +77,20 @@ def body_of(error: BaseException) -> ErrorBody | None:
             )
     typer = sys.modules.get("typer")
     return _body_of_usage_error(error) if typer is not None and isinstance(error, typer.TyperException) else None
+
+
+def _body_of_broken_text(error: BaseException, argv: list[str]) -> ErrorBody | None:
+    """Return the error for an argument that is not UTF-8 and was written where only text can be; None for any other
+    error."""
+    if not isinstance(error, UnicodeEncodeError):
+        return None
+    word = next((word for word in argv if _escaped(word) != word), None)
+    if word is None:
+        return None
+    message = f"{word[:80]!r} is not valid UTF-8, and only text can be used here"
+    return ErrorBody(
+        exit_code=int(ExitCode.USAGE), kind="usage", message=message, hint="use plain text", subject=word[:80]
+    )
 
 
 def _body_of_beam_error(error: BeamError, code: int) -> ErrorBody:

@@ -269,3 +269,18 @@ def test_what_fails_while_one_types_is_nothing() -> None:
     assert completion._try_lookup(fail(BeamError("x"))) == completion._try_lookup(fail(OSError())) == []
     with pytest.raises(ValueError, match="x"):
         completion._try_lookup(fail(ValueError("x")))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("agent", "add", "new", "--command", "a\udcff"),
+        ("agent", "set", "box", "description=a\udcff"),
+        ("rules", "add", "worker", "--allow", "Bash(a\udcff)"),
+        ("send", "box", "hi", "--no-wait", "--allow", "Bash(a\udcff)"),
+    ],
+)
+def test_an_argument_that_is_no_text_is_refused_where_text_is_stored(inside: Inside, words: tuple[str, ...]) -> None:
+    refused = inside(*words)
+    said = f"{words[-1]!r} is not valid UTF-8, and only text can be used here; use plain text"
+    assert (refused.code, refused.out, refused.err) == (2, "", f"beam: {said}\n")
