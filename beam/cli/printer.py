@@ -192,8 +192,9 @@ class Printer:
             return
         self._end_line()
         dim, plain = ("\x1b[2m", "\x1b[0m") if is_colourful(sys.stderr) else ("", "")
-        write(sys.stderr, f"{dim}{escape_controls(text)}{plain}\n")
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # nobody reads the notes; the answer is printed all the same
+            write(sys.stderr, f"{dim}{escape_controls(text)}{plain}\n")
+            sys.stderr.flush()
 
     def outcome(self, outcome: Outcome) -> int:
         """Print the outcome and return its exit code. Raises DiskError if stdout can't be written."""

@@ -189,6 +189,19 @@ def test_a_reader_that_is_gone_is_no_full_disk(monkeypatch: pytest.MonkeyPatch) 
         printer.outcome(outcome(reply="one"))
 
 
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(errno.ENOSPC, "No space left on device")])
+def test_the_answer_is_printed_although_the_notes_can_not_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError
+) -> None:
+    printer = Printer(as_json=False, as_events=False, call=call())
+    monkeypatch.setattr(sys, "stderr", Full(error))
+    printer.event(events.ToolCalled(call_id="1", name="Bash", input=Raw(b"{}")))
+    printer.event(events.Text(text="done"))
+    assert printer.outcome(outcome(reply="done")) == 0
+    assert capsys.readouterr().out == "done\n"
+
+
 # -- notes -------------------------------------------------------------------------------------------------------------
 
 
