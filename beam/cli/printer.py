@@ -147,6 +147,9 @@ class Printer:
 
     def _print_as_text(self, event: Event) -> None:
         match event:
+            case events.TurnStarted():  # another attempt: what the last one wrote is no part of its text
+                self._end_line()
+                self._pieces, self._last = [], None
             case events.TextDelta(parent=None):
                 self._pieces.append(event.text)
                 self._write_stdout(event.text)

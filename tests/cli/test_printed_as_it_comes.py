@@ -24,6 +24,9 @@ from beam.model.outcome import Class, Denial, Outcome, Status, Usage
 from tests.support.chatting import outcome
 
 FAR = "2999-01-01T00:00:00Z"
+BEGUN = events.TurnStarted(
+    owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="claude", via="exec", attempt=2, message_id="bot-1"
+)
 
 
 def call(**more: Any) -> Any:
@@ -54,6 +57,11 @@ def shown(*found: events.Event, **more: Any) -> None:
         ([events.TextDelta(text="hel"), events.Text(text="hello\n")], "hello\n", ""),
         ([events.TextDelta(text="helo"), events.Text(text="hello")], "helo\nhello\n", ""),
         ([events.Text(text="a"), events.TextDelta(text="b"), events.Text(text="b")], "a\nb\n", ""),
+        (
+            [events.TextDelta(text="hel"), BEGUN, events.TextDelta(text="hello"), events.Text(text="hello")],
+            "hel\nhello\n",
+            "",
+        ),
         ([events.Text(text="\x1b[2J")], "␛[2J\n", ""),
         ([events.Text(text="")], "", ""),
         ([events.TextDelta(text="x", parent="c"), events.Text(text="x", parent="c")], "", ""),
