@@ -14,7 +14,7 @@ from beam import BeamError, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import write, write_json, write_line
+from beam.cli.render.text import safe, write, write_json, write_line
 
 if TYPE_CHECKING:
     from beam import TeamActions
@@ -109,7 +109,7 @@ def send(
     if as_json:
         _print_json([posted])
     else:
-        write_line(f"{posted.mail_id} lies in {posted.to}'s inbox, from {posted.sender} (not authenticated)")
+        _print_line(f"{posted.mail_id} lies in {posted.to}'s inbox, from {posted.sender} (not authenticated)")
 
 
 @app.verb()
@@ -151,7 +151,7 @@ def task(
     else:
         from beam.cli.render import team as render
 
-        write_line(render.task_line(changed))
+        _print_line(render.task_line(changed))
 
 
 @app.verb()
@@ -168,7 +168,7 @@ def shutdown(
     if as_json:
         _print_json(posted)
     elif posted:
-        write_line(f"asked: {', '.join(one.to for one in posted)}")
+        _print_line(f"asked: {', '.join(one.to for one in posted)}")
     else:
         call.note(f"{team} has no members but its lead")
 
@@ -191,7 +191,7 @@ def approve(
     if as_json:
         _print_json([posted])
     else:
-        write_line(f"{'denied' if deny is not None else 'allowed'}: {request} of {posted.to}")
+        _print_line(f"{'denied' if deny is not None else 'allowed'}: {request} of {posted.to}")
 
 
 @app.verb()
@@ -293,6 +293,10 @@ def _environ_bytes(call: Context) -> dict[bytes, bytes]:
     except BeamError:
         environ = dict(os.environ)
     return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
+
+
+def _print_line(text: str) -> None:
+    write_line(safe(text, sys.stdout))
 
 
 def _print_json(values: Sequence[msgspec.Struct]) -> None:

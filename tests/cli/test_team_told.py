@@ -320,3 +320,15 @@ def test_the_hook_is_put_into_the_settings_and_removed(
     monkeypatch.setattr(beam, "install_hooks", install, raising=False)
     done = inside("team", "hook", *words)
     assert (done.code, done.out, calls) == (0, f"{said}\n", [(scope, inside.project, remove)])
+
+
+@pytest.mark.slow
+def test_a_terminal_gets_no_control_characters_of_a_task_or_a_name(
+    inside: Inside, acts: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts.answers["start_task"] = Task(id="3", subject="a\x1b]0;t\x07", status="pending", owner="b\x9bob")
+    acts.answers["shut_down"] = [Posted(mail_id="m1", to="a\x1b[2Jnn", sender="human")]
+    assert "\x1b" in inside("team", "task", "start", "t", "3").out
+    monkeypatch.setattr("beam.cli.render.text.is_terminal", lambda _: True)
+    assert inside("team", "task", "start", "t", "3").out == "#3 a␛]0;t␇: pending, b<U+009B>ob's\n"
+    assert inside("team", "shutdown", "t").out == "asked: a␛[2Jnn\n"
