@@ -14,7 +14,7 @@ from beam.cli.render.asks import short_id, time_left
 from beam.cli.render.calls import brief_call
 from beam.cli.render.charts import bar, sparkline
 from beam.cli.render.tables import ago, print_columns, without_empty
-from beam.cli.render.text import one_line, write
+from beam.cli.render.text import one_line, safe, write
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -186,7 +186,8 @@ def print_metrics(agents: Sequence[AgentStatus], used: Sequence[UsageLine], *, b
         write(sys.stdout, f"# HELP {name} {text}\n# TYPE {name} {kind}\n")
         for labels, value in samples:
             inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-            write(sys.stdout, f"{name}{'{' + inside + '}' if inside else ''} {value:.10g}\n")
+            line = f"{name}{'{' + inside + '}' if inside else ''} {value:.10g}\n"
+            write(sys.stdout, safe(line, sys.stdout))
 
 
 def _metric_families(

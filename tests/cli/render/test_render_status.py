@@ -99,6 +99,21 @@ def test_usage_has_a_line_a_model_and_a_sum(capsys: pytest.CaptureFixture[str]) 
     assert rows[2][:10] == ["total", "", "2", "3", "5", "0", "", "4", "", ""]
 
 
+def test_a_terminal_gets_no_control_characters_of_a_tool_or_a_model(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beam.model.state import ToolSum
+
+    used = UsageLine(agent="a", model="m\x1b]0;t\x07", turns=1, usage=Usage(input_tokens=5), cost_usd=0.25)
+    totals = Totals(by_tool={"B\x1b[2Jash": ToolSum(calls=1, failed=0)})
+    status.print_metrics([agent("a", totals=totals)], [used, used_total()], broker=True, now=NOW)
+    assert "\x1b" in capsys.readouterr().out
+    monkeypatch.setattr("beam.cli.render.text.is_terminal", lambda _: True)
+    status.print_metrics([agent("a", totals=totals)], [used, used_total()], broker=True, now=NOW)
+    shown = capsys.readouterr().out
+    assert 'tool="B␛[2Jash"' in shown and 'model="m␛]0;t␇"' in shown and "\x1b" not in shown
+
+
 def test_every_metric_is_declared_once_and_before_its_samples(capsys: pytest.CaptureFixture[str]) -> None:
     strange = 'mo"del\\of\nlines'
     used = UsageLine(agent="a", model=strange, turns=2, usage=Usage(input_tokens=5), cost_usd=0.25)
