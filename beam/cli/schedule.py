@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from pathlib import Path
 
 from beam import UsageError, durations
@@ -29,6 +29,26 @@ _SHORTEST_INTERVAL_S = 60
 _HINT_EVERY = "write 5 fields as in a crontab ('0 9 * * mon-fri'), daily, or a duration (2h)"
 _HINT_AT = "write 14:30, 2026-11-23T14:30, or a duration from now (2h)"
 _FILE_HINT = "put the text into a file, and send it with -f FILE"
+
+
+class LocalZone(tzinfo):
+    """The time zone of this system, with its changes between summer and winter time."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        """Return the offset that is in force at the local time `moment`."""
+        return None if moment is None else moment.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        """Return None: the part of the offset that is summer time is not needed."""
+        return None
+
+    def tzname(self, moment: datetime | None) -> str | None:
+        """Return None: the name is not needed."""
+        return None
+
+    def fromutc(self, moment: datetime) -> datetime:
+        """Return the local time of a moment that is given in UTC."""
+        return moment.replace(tzinfo=UTC).astimezone().replace(tzinfo=self)
 
 
 def schedule_line(words: Sequence[str], cwd: Path, *, at: str | None, every: str | None, now: datetime) -> str:
@@ -108,7 +128,8 @@ def _parse_moment(text: str, now: datetime) -> datetime:
         found = moment.astimezone(now.tzinfo) if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
     except (ValueError, OverflowError):
         try:
-            found = now + timedelta(seconds=durations.parse(plain))
+            later = now.astimezone(UTC) + timedelta(seconds=durations.parse(plain))
+            found = later.astimezone(now.tzinfo)
         except (UsageError, OverflowError) as error:
             raise UsageError(f"{text[:80]!r} is no point in time", _HINT_AT, subject=text[:80]) from error
     if found <= now and ":" in plain and "-" not in plain:

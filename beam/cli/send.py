@@ -276,7 +276,7 @@ def _print_schedule(call: Context, given: Mapping[str, object]) -> int:
         call.cwd,
         at=None if at is None else str(at),
         every=None if every is None else str(every),
-        now=datetime.now().astimezone(),
+        now=datetime.now(schedule.LocalZone()),
     )
     sys.stdout.write(f"{line}\n")
     where = "run this line" if line.startswith("systemd-run") else "add this line with crontab -e"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time as clock
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -117,6 +118,28 @@ def test_what_is_no_interval_is_refused(spec: str) -> None:
 )
 def test_a_time_is_the_next_one_of_that_kind_in_local_time(text: str, moment: str) -> None:
     assert f"'--on-calendar={moment}'" in schedule.schedule_line(["beam"], Path("/tmp"), at=text, every=None, now=NOON)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-12-01T12:00+00:00", "2026-12-01 13:00:00"),
+        ("2026-12-01T12:00", "2026-12-01 12:00:00"),
+        ("2026-08-01T12:00Z", "2026-08-01 14:00:00"),
+        ("200d", "2027-01-17 11:00:00"),
+        ("2h", "2026-07-01 14:00:00"),
+    ],
+)
+def test_a_time_is_local_also_after_the_change_from_summer_to_winter(
+    monkeypatch: pytest.MonkeyPatch, text: str, moment: str
+) -> None:
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+        clock.tzset()
+        now = datetime(2026, 7, 1, 12, 0, tzinfo=schedule.LocalZone())
+        line = schedule.schedule_line(["beam"], Path("/tmp"), at=text, every=None, now=now)
+    clock.tzset()
+    assert f"'--on-calendar={moment}'" in line
 
 
 @pytest.mark.parametrize("text", ["", "noon", "2025-01-01", "2026-01-15T11:59", "25:00", "-5m", "9999999999h"])
