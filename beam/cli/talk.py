@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from beam import ExitCode, UnfinishedError
+from beam import ExitCode, UnfinishedError, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
@@ -56,6 +56,8 @@ def recv(
     from beam import durations, messages
     from beam.cli.render.text import safe, safe_json, write
 
+    if timeout is not None and not wait_:
+        raise UsageError("--timeout is for --wait", f"beam recv {agent} --wait --timeout {timeout}")
     lease_s = durations.parse(lease) if lease is not None else None
     if wait_:
         found = call.beam.recv_wait(

@@ -641,6 +641,13 @@ def test_a_message_is_taken_with_a_lease_and_waited_for(inside: Inside, told: To
     ]
 
 
+def test_a_limit_of_a_wait_needs_the_wait(inside: Inside, told: Told) -> None:
+    told.replace("recv")
+    refused = inside("recv", "box", "--timeout", "1m")
+    said = "beam: --timeout is for --wait; beam recv box --wait --timeout 1m\n"
+    assert (refused.code, refused.err, told.calls) == (2, said, [])
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [("waiting", "waiting, 2 ahead of it"), ("running", "running"), ("died", "left by a holder that died")],
