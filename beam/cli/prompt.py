@@ -38,14 +38,14 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
             raise UsageError(
                 "there is no prompt", 'give one as an argument (beam send AGENT "…"), as -f FILE, or on stdin'
             )
-        return _decode(_read_stdin(), "stdin", call)
+        return read_stdin(call)
     spoken: list[str] = []
     for word in words:
         if word == "-":
             if spoken:
                 parts.append(" ".join(spoken))
                 spoken = []
-            parts.append(_decode(_read_stdin(), "stdin", call).rstrip("\n"))
+            parts.append(read_stdin(call).rstrip("\n"))
         else:
             spoken.append(_decode(os.fsencode(word), "the command line", call))
     if spoken:
@@ -97,6 +97,12 @@ def json_object(given: str, call: Context, *, what: str = "--input") -> str:
     if not isinstance(value, dict):
         raise UsageError(f"{what} is no JSON object", hint)
     return text
+
+
+def read_stdin(call: Context) -> str:
+    """Return the text on stdin. Invalid UTF-8 becomes U+FFFD, with a note on stderr. Raises LimitError if there are
+    more than 64 MiB."""
+    return _decode(_read_stdin(), "stdin", call)
 
 
 def _read_stdin() -> bytes:

@@ -104,7 +104,9 @@ def send(
 
     Who a message is from is only written in it: Claude Code does not check that, and takes it as an agent's.
     """
-    whole = sys.stdin.read() if list(text) == ["-"] else " ".join(text)
+    from beam.cli import prompt
+
+    whole = prompt.read_stdin(call) if list(text) == ["-"] else " ".join(text)
     posted = _actions(call, team, claude_home).send(member, whole, sender=sender or "human")
     if as_json:
         _print_json([posted])

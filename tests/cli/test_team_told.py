@@ -332,3 +332,13 @@ def test_a_terminal_gets_no_control_characters_of_a_task_or_a_name(
     monkeypatch.setattr("beam.cli.render.text.is_terminal", lambda _: True)
     assert inside("team", "task", "start", "t", "3").out == "#3 a␛]0;t␇: pending, b<U+009B>ob's\n"
     assert inside("team", "shutdown", "t").out == "asked: a␛[2Jnn\n"
+
+
+@pytest.mark.slow
+def test_mail_that_is_no_text_is_sent_with_signs_in_place_of_its_bytes(
+    inside: Inside, acts: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beam.cli.prompt._read_stdin", lambda: b"a\xffb")
+    sent = inside("team", "send", "t", "ann", "-")
+    assert (sent.code, acts.calls[1]) == (0, ("send", "ann", "a\ufffdb", ("sender", "human")))
+    assert sent.err == "beam: warning: stdin is not valid UTF-8; invalid bytes were replaced by U+FFFD\n"
