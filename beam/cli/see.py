@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beam import UsageError, events
@@ -58,6 +58,10 @@ def watch(
     for problem in _unmatched_patterns(types or ()):
         call.note(problem)
     if stuck is not None:
+        _check_stuck_options(
+            {"names of agents": agent, "--agent": member, "--type": types, "--since": since, "--all": every,
+             "--until-idle": until_idle, "--event": event, "--after": after}
+        )  # fmt: skip
         if not _print_waits(call, durations.parse(stuck), team or (), claude_home or (), as_json=as_json):
             call.note(f"no member of your teams has waited for longer than {stuck}")
         return 0
@@ -119,6 +123,13 @@ def watch(
         if live is not None:
             live.close()
     return codes.first
+
+
+def _check_stuck_options(others: Mapping[str, object]) -> None:
+    """Raise UsageError for an option that would have no effect beside --stuck."""
+    given = next((name for name, value in others.items() if value not in (None, False, [])), None)
+    if given is not None:
+        raise UsageError(f"--stuck and {given} don't go together", "--team picks the teams that --stuck looks at")
 
 
 class ExitCodes:

@@ -280,6 +280,25 @@ def test_who_is_stuck_is_printed(inside: Inside, monkeypatch: pytest.MonkeyPatch
     assert asked == [[], (300.0, []), ["/h"], (300.0, ["t"]), [], (300.0, [])]
 
 
+@pytest.mark.parametrize(
+    ("words", "other"),
+    [
+        (("box",), "names of agents"),
+        (("--agent", "bob"), "--agent"),
+        (("--type", "mail.*"), "--type"),
+        (("--since", "1h"), "--since"),
+        (("--all",), "--all"),
+        (("--until-idle",), "--until-idle"),
+        (("--event", "1234"), "--event"),
+        (("--after", "mine"), "--after"),
+    ],
+)
+def test_what_would_have_no_effect_beside_stuck_is_refused(inside: Inside, words: tuple[str, ...], other: str) -> None:
+    refused = inside("watch", "--stuck", "5m", *words)
+    said = f"--stuck and {other} don't go together; --team picks the teams that --stuck looks at"
+    assert (refused.code, refused.out, refused.err) == (2, "", f"beam: {said}\n")
+
+
 def test_the_exit_code_is_that_of_the_first_message_without_success() -> None:
     codes = see.ExitCodes()
     assert codes.first == 0
