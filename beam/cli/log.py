@@ -48,6 +48,13 @@ def log(
     from beam.cli.render.stream import Stream
 
     if verify:
+        others = {
+            "--json": as_json, "--raw": raw, "--turn": turn, "--after": after or None, "-n": last, "--since": since,
+            "--until": until, "--format": form, "--subagent": subagent, "--once": once,
+        }  # fmt: skip
+        given = next((name for name, value in others.items() if value is not None and value is not False), None)
+        if given is not None:
+            raise UsageError(f"--verify and {given} don't go together", f"beam log {agent} --verify")
         return _verify(call, agent)
     last = None if last is None else min(last, sys.maxsize)
     if as_json and raw:

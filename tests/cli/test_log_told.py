@@ -154,6 +154,9 @@ PAGE = "--format {} is not possible here; --format md, html or json, without --j
         (("--format", "pdf"), PAGE.format("pdf")),
         (("--format", "md", "--json"), PAGE.format("md")),
         (("--format", "md", "--raw"), PAGE.format("md")),
+        (("--verify", "--json"), "--verify and --json don't go together; beam log bot --verify"),
+        (("--verify", "--turn", "0"), "--verify and --turn don't go together; beam log bot --verify"),
+        (("--verify", "--format", "md"), "--verify and --format don't go together; beam log bot --verify"),
         (
             ("--subagent", "all", "--format", "md"),
             "--subagent and --format don't go together; a page has what subagents say in it already",
