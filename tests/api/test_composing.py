@@ -462,8 +462,9 @@ def test_a_key_is_read_from_an_open_descriptor_alone(
     assert lent == [(message.id, handle)] and not os.get_inheritable(handle)
     os.close(handle)
     hint = "like this: --key-fd 3 3< <(a command that prints the key)"
-    with refused(UsageError, f"descriptor {handle} is not open", hint):
-        beam.lend_key(message, handle)
+    for number in (handle, 10**30):
+        with refused(UsageError, f"descriptor {number} is not open", hint):
+            beam.lend_key(message, number)
 
 
 def test_progress_is_looked_up_where_the_message_waits(beam: Beam, root: Root, monkeypatch: pytest.MonkeyPatch) -> None:

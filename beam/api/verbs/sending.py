@@ -221,7 +221,7 @@ class SendVerbs(ComposeVerbs):
 
         try:
             os.fstat(descriptor)
-        except OSError:
+        except (OSError, OverflowError):
             raise UsageError(
                 f"descriptor {descriptor} is not open", "like this: --key-fd 3 3< <(a command that prints the key)"
             ) from None
