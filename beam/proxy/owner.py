@@ -17,7 +17,7 @@ from typing import Self
 import msgspec
 
 from beam.base import errors, typed_values
-from beam.base.errors import BeamError, DiskError
+from beam.base.errors import BeamError, DiskError, UsageError
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.process import ENVIRONMENT, Order, Report
 from beam.proxy.served import ServedRequest
@@ -50,6 +50,8 @@ class ProxyProcess:
             )
         except OSError as error:
             raise DiskError(f"can't start a proxy: {error.strerror}") from error
+        except ValueError as error:  # no descriptor has so high a number
+            raise UsageError(f"descriptor {key_fd} is not open") from error
         self.pid = self._process.pid
         self.counts = ProxyCounts()
         self._served = served

@@ -97,8 +97,11 @@ def key_of(order: Order) -> str | None:
     """Return the real key; None if the order names none. Raises NotFoundError if the key is missing, UnsupportedError
     if the keyring can't be used."""
     if order.key_fd is not None:
-        with os.fdopen(order.key_fd, "rb") as file:
-            key = file.read(_KEY_BYTES).decode("utf-8", "replace").strip()
+        try:
+            with os.fdopen(order.key_fd, "rb") as file:
+                key = file.read(_KEY_BYTES).decode("utf-8", "replace").strip()
+        except OSError:  # the descriptor is not open, or can't be read
+            key = ""
         if not key or any(sign.isspace() or not sign.isprintable() for sign in key):
             raise NotFoundError("no key came on the descriptor", "--key-fd 3 3< <(a command that prints the key)")
         return key

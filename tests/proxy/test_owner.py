@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from beam.base.errors import BeamError, DiskError, NotFoundError
+from beam.base.errors import BeamError, DiskError, NotFoundError, UsageError
 from beam.proxy import process, serving
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.owner import ProxyProcess
@@ -218,6 +218,17 @@ def test_what_is_no_key_is_refused(data: bytes) -> None:
         "no key came on the descriptor",
         "--key-fd 3 3< <(a command that prints the key)",
     )
+
+
+def test_a_descriptor_that_is_not_open_holds_no_key() -> None:
+    closed = lent(b"key-1")
+    os.close(closed)
+    with pytest.raises(NotFoundError) as error:
+        key_of(Order(options=ProxyOptions(), key_fd=closed))
+    assert error.value.message == "no key came on the descriptor"
+    with pytest.raises(UsageError) as refused:
+        ProxyProcess(ProxyOptions(upstream="http://m"), {}, served=lambda _: None, key_fd=10**30)
+    assert refused.value.message == f"descriptor {10**30} is not open"
 
 
 # -- the proxy in the background ---------------------------------------------------------------------------------------
