@@ -191,6 +191,8 @@ class _Position:
         names = set(option.opts)
         if names & _FILE_OPTIONS:
             return [":"]
+        if "--until" in names and option.metavar != "STATE":
+            return []  # a time, or what an agent says
         for name, values in _OPTION_VALUES.items():
             if name in names:
                 return values

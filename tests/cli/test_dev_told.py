@@ -329,6 +329,8 @@ def candidates(inside: Inside, *typed: str) -> list[str]:
         (("-C", "/", "send", "wor"), []),
         (("wait", "--agent", "wor"), ["worker"]),
         (("send", "worker", "--timeout", ""), []),
+        (("wait", "--until", ""), ["idle", "asking", "finished"]),
+        (("log", "worker", "--until", ""), []),
         (("nonsense", "x"), []),
         (("completion", ""), ["bash", "zsh", "fish"]),
         (("run", ""), [":"]),
