@@ -83,7 +83,7 @@ class CheckRunner:
         subject = Subject(
             turns=facts,
             reply=facts[-1].reply,
-            text_inside=self._files.text_inside,
+            find_file=self._files.find_file,
             changed=lambda: changes,
             is_replayed=is_replayed,
         )

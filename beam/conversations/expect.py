@@ -38,10 +38,20 @@ class Changes(Struct, frozen=True, kw_only=True):
     known: bool = False
 
 
+class FoundFile(Struct, frozen=True, kw_only=True):
+    """What is at a path. `is_there`: something has this name, be it a link that leads nowhere. `is_inside`: it is in
+    the folder, also if a link leads there. `text` is None if it can't be read; `problem` says why."""
+
+    is_there: bool = False
+    is_inside: bool = False
+    text: str | None = None
+    problem: str = ""
+
+
 class Subject(Struct, frozen=True, kw_only=True):
     """The subject of a check: the turns of a step, its answer, the exit code of its command, and the files.
 
-    `text_inside` returns the text of a file, None if there is no such file. `changed` returns how the files changed.
+    `find_file` returns what is at a path of the folder. `changed` returns how the files changed.
     `is_replayed`: no tool ran, so the files lack the tools' changes.
     """
 
@@ -49,7 +59,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     reply: str = ""
     exit_code: int = 0
     duration_s: float = 0.0
-    text_inside: Callable[[str], str | None] = lambda path: None
+    find_file: Callable[[str], FoundFile] = lambda path: FoundFile()
     changed: Callable[[], Changes] = Changes
     is_replayed: bool = False
 
@@ -266,23 +276,30 @@ def _max_steps(value: Any, subject: Subject) -> CheckFinding:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
+def _file_problem(path: str, found: FoundFile) -> str:
+    return f"{_cut(path)} {found.problem}" if found.is_there else f"there is no {_cut(path)}"
+
+
 def _file_exists(value: Any, subject: Subject) -> CheckFinding:
-    missing = [path for path in value if subject.text_inside(path) is None]
-    return not missing, "" if not missing else f"there is no {_cut(missing[0])}"
+    for path in value:
+        found = subject.find_file(path)
+        if not found.is_inside:
+            return False, _file_problem(path, found)
+    return True, ""
 
 
 def _file_absent(value: Any, subject: Subject) -> CheckFinding:
-    there = [path for path in value if subject.text_inside(path) is not None]
+    there = [path for path in value if subject.find_file(path).is_there]
     return not there, "" if not there else f"there is {_cut(there[0])}"
 
 
 def _file_contains(value: Any, subject: Subject) -> CheckFinding:
     for path, texts in value.items():
-        content = subject.text_inside(path)
-        if content is None:
-            return False, f"there is no {_cut(path)}"
+        found = subject.find_file(path)
+        if found.text is None:
+            return False, _file_problem(path, found)
         for text in texts:
-            if text not in content:
+            if text not in found.text:
                 return False, f"{_cut(path)} does not contain {_cut(text)!r}"
     return True, ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from beam.base import files
 from beam.base.errors import DiskError, UsageError
 from beam.conversations.changes import FolderChanges
-from beam.conversations.expect import Changes
+from beam.conversations.expect import Changes, FoundFile
 from beam.conversations.recording import Recorder, Replay
 from beam.conversations.scenario import Scenario
 
@@ -101,18 +102,25 @@ class StepFiles:
                 files.make_directory(path.parent)
                 files.replace(path, patch)
 
-    def text_inside(self, path: str) -> str | None:
-        """Return the text of a file in the folder ("" for a directory). Return None if it does not exist, or if its
-        path or a link leads out of the folder."""
+    def find_file(self, path: str) -> FoundFile:
+        """Return what is at a path of the folder. The text of a directory is ""; that of a file is read if the file is
+        in the folder."""
         target = self._folder / path
         try:
+            is_there = _has_name(target)
+            if not is_there:
+                return FoundFile()
             if not Path(os.path.realpath(target)).is_relative_to(os.path.realpath(self._folder)):
-                return None
-            if target.is_dir():
-                return ""
-            return files.read(target, _MAX_FILE, follow=True).decode("utf-8", "replace")
-        except (OSError, ValueError, DiskError):
-            return None
+                return FoundFile(is_there=True, problem="leads out of the folder")
+            if not target.exists():
+                return FoundFile(is_there=True, problem="is a link that leads nowhere")
+        except (OSError, ValueError) as error:
+            return FoundFile(is_there=True, problem=f"can't be looked at: {error}")
+        try:
+            text = "" if target.is_dir() else files.read(target, _MAX_FILE, follow=True).decode("utf-8", "replace")
+        except (OSError, DiskError) as error:
+            return FoundFile(is_there=True, is_inside=True, problem=f"can't be read: {error}")
+        return FoundFile(is_there=True, is_inside=True, text=text)
 
     def prompt_file_text(self, path: str) -> str:
         """Return the text of a file for a prompt. Raises UsageError if the file is gone, or if a link on its path was
@@ -124,3 +132,18 @@ class StepFiles:
             return files.read(Path(self._real_paths[path]), _MAX_FILE).decode("utf-8", "replace")
         except FileNotFoundError as error:
             raise UsageError(f"{path} is gone", "it was there when the run began", subject=path) from error
+
+
+def _has_name(path: Path) -> bool:
+    """Return whether something has this path, be it a link that leads nowhere. Raises OSError if nobody can tell."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except ValueError:  # no file has a name with a NUL character
+        return False
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
+    return True

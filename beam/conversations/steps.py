@@ -271,7 +271,7 @@ class StepRunner:
             reply=about.reply,
             exit_code=first_exit_code(facts, about),
             duration_s=about.duration_s,
-            text_inside=self.files.text_inside,
+            find_file=self.files.find_file,
             changed=lambda: changes,
             is_replayed=self._is_replayed(),
         )

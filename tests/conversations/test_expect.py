@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam.conversations.expect import Changes, Subject, check, ci_failures, json_in
+from beam.conversations.expect import Changes, FoundFile, Subject, check, ci_failures, json_in
 from beam.conversations.facts import FileChange, ToolUse, TurnFacts
 from beam.conversations.language import _CHECK
 from beam.conversations.result import Verdict
@@ -34,13 +34,23 @@ def turn(
     return facts
 
 
-FILES = {"made.txt": "hello\nworld"}
+FILES = {
+    "made.txt": FoundFile(is_there=True, is_inside=True, text="hello\nworld"),
+    "large.txt": FoundFile(is_there=True, is_inside=True, problem="can't be read: large.txt is larger than 1 MiB"),
+    "link.txt": FoundFile(is_there=True, problem="leads out of the folder"),
+}
+
+
+def find_file(path: str) -> FoundFile:
+    return FILES.get(path, FoundFile())
+
+
 SUBJECT = Subject(
     turns=[turn(cost_usd=0.25)],
     reply="The answer is 42.",
     exit_code=0,
     duration_s=2.0,
-    text_inside=FILES.get,
+    find_file=find_file,
     changed=lambda: Changes(paths=("made.txt",), added=2, removed=1, known=True),
 )
 JSON = Subject(turns=[turn()], reply='So:\n```json\n{"n": 1}\n```\n')
@@ -57,7 +67,11 @@ HOLDS: list[tuple[str, Any, Any]] = [  # kind, a value that is so, one that is n
     ("exit_code", 0, 3),
     ("file_exists", ("made.txt",), ("made.txt", "no.txt")),
     ("file_absent", ("no.txt",), ("made.txt",)),
+    ("file_exists", ("large.txt",), ("link.txt",)),
+    ("file_absent", ("no.txt",), ("large.txt",)),
+    ("file_absent", ("no.txt",), ("link.txt",)),
     ("file_contains", {"made.txt": ("hello",)}, {"made.txt": ("bye",)}),
+    ("file_contains", {"made.txt": ("hello",)}, {"large.txt": ("hello",)}),
     ("files_changed", True, False),
     ("files_changed", 2, 3),
     ("files_changed", {"most": 2}, {"most": 1}),

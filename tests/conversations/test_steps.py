@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -937,11 +938,31 @@ def test_a_look_at_a_file_stays_in_the_folder(place: Root, tmp_path: Path) -> No
     (place.base / "link").symlink_to(tmp_path / "secret")
     (place.base / "sub").mkdir()
     (place.base / "bytes").write_bytes(b"a\xffb")
-    (place.base / "loop").symlink_to("loop")
-    look = run.runner.files.text_inside
-    assert [look(path) for path in ("bytes", "sub", "link", "../secret", "none", "a\0b", "loop")] == [
-        "a\ufffdb", "", None, None, None, None, None,
-    ]  # fmt: skip
+    (place.base / "nowhere").symlink_to("none")
+    (place.base / "round").symlink_to("round")
+    (place.base / "large").write_bytes(b"x" * ((1 << 20) + 1))
+    os.mkfifo(place.base / "pipe")
+    find = run.runner.files.find_file
+    paths = ("bytes", "sub", "link", "../secret", "nowhere", "round", "large", "pipe", "none", "bytes/none", "a\0b")
+    found = {path: find(path) for path in (*paths, "n" * 300)}
+    assert {path: each.text for path, each in found.items() if each.text is not None} == {
+        "bytes": "a\ufffdb",
+        "sub": "",
+    }
+    assert [path for path, each in found.items() if each.is_inside] == ["bytes", "sub", "large", "pipe"]
+    assert [path for path, each in found.items() if not each.is_there] == ["none", "bytes/none", "a\0b", "n" * 300]
+    assert found["link"].problem == found["../secret"].problem == "leads out of the folder"
+    assert found["nowhere"].problem == "is a link that leads nowhere"
+    assert "is larger than 1 MiB" in found["large"].problem
+
+
+def test_a_file_that_beam_can_t_read_is_not_absent(place: Root) -> None:
+    (place.base / "large").write_bytes(b"x" * ((1 << 20) + 1))
+    (place.base / "link").symlink_to("/nowhere")
+    run = Run(
+        place, "- check: [{file_exists: large}, {file_absent: large}, {file_absent: link}, {file_absent: none}]\n"
+    )
+    assert [each.verdict for each in run.all()[0].checks] == ["passed", "failed", "failed", "passed"]
 
 
 def test_what_another_agent_did_in_this_run_is_quoted_below_the_prompt(place: Root) -> None:
