@@ -26,6 +26,7 @@ _MAX_CHECK_S = 5.0  # for the patterns of one check
 _MAX_SEARCHED = 256 << 10  # characters, as many as are kept of a command's output; a pattern's time may be their square
 _UNKNOWN_CHANGES = "this is no git repository, so nobody knows what was changed"
 FILE_CHECKS = frozenset({"file_exists", "file_absent", "file_contains", "diff", "command"})  # useless in a replay
+STEPLESS_CHECKS = FILE_CHECKS | {"files_changed"}  # they are about the folder; all others are about a step
 
 
 class Changes(Struct, frozen=True, kw_only=True):
@@ -266,10 +267,14 @@ def _as_text(value: object) -> str:
 def _no_tool(value: Any, subject: Subject) -> CheckFinding:
     patterns = ("*",) if value is True else () if value is False else (value,) if isinstance(value, str) else value
     called = [tool.name for tool in subject.tools if any(matches_tool(pattern, tool) for pattern in patterns)]
+    if not subject.turns:
+        return False, "it was no turn"
     return not called, "" if not called else f"it called {_cut(', '.join(dict.fromkeys(called)))}"
 
 
 def _max_steps(value: Any, subject: Subject) -> CheckFinding:
+    if not subject.turns:
+        return False, "it was no turn"
     return len(subject.tools) <= value, f"it called tools {len(subject.tools)} times"
 
 

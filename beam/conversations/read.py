@@ -14,6 +14,7 @@ from beam.base.digest import sha256
 from beam.base.errors import ConfigError, DiskError, NotFoundError, UsageError
 from beam.config.source import Source, nearest_or_all_hint
 from beam.config.yaml_lines import parse_with_source
+from beam.conversations.expect import STEPLESS_CHECKS
 from beam.conversations.language import FILE, VARIABLE, VERSION
 from beam.conversations.scenario import (
     At,
@@ -224,8 +225,10 @@ class _ScenarioReader:
                 command = self._command(given["run"], (*at, "run"))
                 return Run(command=command, timeout=given.get("timeout", 600.0), **any_step)
             case "check":
-                any_step["expect"] = self._checks(given["check"], (*at, "check"))
-                return CheckStep(of=self._referenced_step(given, at, needed=False), **any_step)
+                checks = self._checks(given["check"], (*at, "check"))
+                needs_step = any(each.kind not in STEPLESS_CHECKS for each in checks)
+                any_step["expect"] = checks
+                return CheckStep(of=self._referenced_step(given, at, needed=needs_step), **any_step)
         inner = self._steps(given["parallel"], (*at, "parallel"), f"{name}.")
         if any(isinstance(step, Parallel) for step in inner):
             raise self._source.error(

@@ -101,6 +101,12 @@ def test_a_check_passes_and_fails(kind: str, good: Any, bad: Any) -> None:
     assert failed.detail
 
 
+@pytest.mark.parametrize(("kind", "value"), [("no_tool", True), ("max_steps", 9), ("status", "completed")])
+def test_a_check_of_turns_fails_where_no_turn_was(kind: str, value: Any) -> None:
+    found = check(Check(kind=kind, value=value), Subject(reply="what a command wrote"), 1)
+    assert (found.verdict, found.detail) == (Verdict.FAILED, "it was no turn")
+
+
 def test_an_answer_follows_a_schema_also_in_a_fenced_block() -> None:
     holds = check(Check(kind="schema", value=NUMBER), JSON, 1)
     assert (holds.verdict, holds.detail) == (Verdict.PASSED, "")

@@ -106,6 +106,11 @@ def test_a_check_without_a_step_is_about_the_last_one_that_said_something() -> N
     assert isinstance(scenario.steps[2], Parallel)
 
 
+def test_a_check_of_the_folder_needs_no_step() -> None:
+    scenario = read("beam: 1\nsteps:\n- check: {file_exists: a, files_changed: false, command: [true-of-it]}\n")
+    assert [step.of for step in scenario.steps if isinstance(step, CheckStep)] == [""]
+
+
 def test_options_of_a_step_are_over_those_of_all() -> None:
     scenario = read("beam: 1\ndefaults: {model: small, timeout: 2m}\nsteps:\n- send: a\n  prompt: x\n  model: large\n")
     first = scenario.steps[0]
