@@ -86,6 +86,7 @@ def _check_version(value: object, source: Source) -> None:
         at = (str(next(iter(value))),) if what == "unknown key" else ()
         near = nearest_or_all_hint(at[0], tuple(FILE.fields)) + "; " if at else ""
         raise source.error(at, what, f"{near}begin with `beam: {VERSION}`")
+    FILE.fields["beam"].read(value["beam"], ("beam",), source)
     if value["beam"] != VERSION:
         raise source.error(
             ("beam",), f"version {str(value['beam'])[:20]} is unknown", f"this beam reads version {VERSION}"

@@ -31,7 +31,7 @@ MALFORMED = [
     Wrong("a text", "hello\n", 1, 1, "this is no scenario"),
     Wrong("no version", "steps: []\n", 1, 1, "begin with `beam: 1`"),
     Wrong("another version", "beam: 2\nsteps: []\n", 1, 1, "version 2 is unknown"),
-    Wrong("a version as text", 'beam: "1"\nsteps: []\n', 1, 1, "version 1 is unknown"),
+    Wrong("a version as text", 'beam: "1"\nsteps: []\n', 1, 1, "expected a whole number, got text.*without quotes"),
     Wrong("no steps", "beam: 1\n", 1, 1, "has no `steps`"),
     Wrong("no step", "beam: 1\nsteps: []\n", 2, 1, "the list is empty"),
     Wrong("steps as keys", "beam: 1\nsteps: {a: b}\n", 2, 1, "expected a list"),
