@@ -233,6 +233,9 @@ def _read(path: Path, agent: str) -> list[_Recorded]:
             event = events.decode(line)
         except CorruptError as error:
             raise ConfigError(f"{path}:{number}:1: {error.message}", "record it again", subject=str(path)) from error
+        if event.v != events.VERSION:
+            what = f"has version {event.v}, but this beam reads version {events.VERSION}"
+            raise ConfigError(f"{path}:{number}:1: {what}", "record it again", subject=str(path))
         if isinstance(event, MessageQueued):
             prompts[event.message_id or ""] = event.text
         elif isinstance(event, events.TurnStarted):

@@ -70,14 +70,16 @@ def replay_turn(turn: RecordedTurn, record: Callable[[Event], Event]) -> Verdict
     record(events.PromptSent(bytes=0))
     for event in turn.events:
         if isinstance(event, REPLAYED_EVENTS):
-            record(without_image_path(event))
+            record(as_new(event))
     finished = turn.finished
     fields = {name: getattr(finished, name) for name in Verdict.__struct_fields__ if hasattr(finished, name)}
     return Verdict(**{**fields, "denials": finished.denials or (), "lossy": UNSET})
 
 
-def without_image_path(event: Event) -> Event:
-    """Return the event. An image's event has no path then, because the file belongs to another agent."""
+def as_new(event: Event) -> Event:
+    """Return the recorded event as one that happens now: nothing in its header is the recording's. An image's event has
+    no path, because the file belongs to another agent."""
+    event = msgspec.structs.replace(event, v=events.VERSION, imported=UNSET)
     return msgspec.structs.replace(event, path="") if isinstance(event, events.ImageSeen) else event
 
 

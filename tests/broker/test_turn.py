@@ -256,6 +256,17 @@ def test_a_message_to_an_agent_that_was_removed_meanwhile_fails(root: Root) -> N
     assert root.boxes("other") == {"dead": [message.id]}
 
 
+def test_nothing_in_the_header_of_a_recorded_event_gets_into_the_journal(root: Root) -> None:
+    answered(
+        root,
+        None,
+        events.Text(text="yes", v=events.VERSION + 1, seq=99, agent="other", imported="2020-01-01T00:00:00Z"),
+    )
+    run(root)
+    (text,) = (event for event in root.events("worker") if isinstance(event, events.Text))
+    assert (text.v, text.agent, text.imported) == (events.VERSION, "worker", msgspec.UNSET)
+
+
 class Kept:
     """A keeper with a process in it."""
 

@@ -188,6 +188,15 @@ def test_a_damaged_recording_is_refused_with_its_line(tmp_path: Path) -> None:
         Replay(folder, "strict").take(asked("a"))
 
 
+def test_a_recording_of_another_version_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = recorded(tmp_path / "r", ("a", "1")) / "claude.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace(b'"v":1', b'"v":2')
+    file.write_bytes(b"".join(lines))
+    with pytest.raises(ConfigError, match=r"claude.jsonl:4:1: has version 2, but this beam reads version 1"):
+        Replay(tmp_path / "r", "lenient").take(asked("a"))
+
+
 def test_no_recording_and_no_mode_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="there is no recording"):
         Replay(tmp_path / "no", "strict")
