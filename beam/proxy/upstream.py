@@ -159,6 +159,7 @@ class Answer:
             raise CutError("the compressed body is not whole")
         if self._response.will_close:
             self._upstream.close()
+        self._response.close()  # Python before 3.13 leaves it open, and then the connection takes no other request
 
     def drop(self) -> None:
         """Close the connection, even if a part of the answer is still to come."""

@@ -48,7 +48,7 @@ def upstream(answer: Any) -> Iterator[str]:
             self.rfile.read(int(self.headers.get("content-length", 0)))
             answer(self)
 
-        do_GET = do_POST
+        do_GET = do_HEAD = do_POST
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -465,6 +465,31 @@ def test_chunked_and_compressed_requests_are_understood(model: FakeModel, direct
         connection.close()
     (exchange,) = Recording(directory).exchanges
     assert exchange.body["messages"] == [{"role": "user", "content": "packed"}]
+
+
+def test_an_agent_asks_again_on_the_same_connection_whatever_the_last_answer_was(directory: Path) -> None:
+    statuses = iter((200, 529, 204, 200, 200))
+    connections = set()
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        connections.add(handler.client_address)
+        status = next(statuses)
+        handler.send_response(status)
+        if status != 204:
+            handler.send_header("Content-Length", "2")
+        handler.end_headers()
+        handler.wfile.write(b"{}" if status != 204 and handler.command == "POST" else b"")
+
+    seen = []
+    with upstream(answer) as url, recorder(url, directory) as proxy:
+        connection = http.client.HTTPConnection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
+        for method in ("POST", "POST", "POST", "HEAD", "POST"):
+            connection.request(method, path_of("anthropic"), b"{}" if method == "POST" else None)
+            got = connection.getresponse()
+            seen.append((got.status, got.read()))
+        connection.close()
+    assert seen == [(200, b"{}"), (529, b"{}"), (204, b""), (200, b""), (200, b"{}")]
+    assert len(connections) == 1
 
 
 def test_a_damaged_recording_is_not_believed(model: FakeModel, directory: Path) -> None:
