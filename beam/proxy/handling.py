@@ -238,7 +238,7 @@ class _Handler(Handler):
         model = rename or call.asked.model
         tape = ExchangeRecorder(proxy.recorder, self._request_line(call), call.blanker)
         meter = AnswerMeter(call.asked.size)
-        end: End = "complete"
+        end: End = "cut"
         try:
             if self._upstream is None:
                 self._upstream = Upstream(proxy.options.upstream)
@@ -284,12 +284,17 @@ class _Handler(Handler):
 
     def _relay(self, answer: Answer, tape: ExchangeRecorder, call: Call, meter: AnswerMeter, key: str | None) -> End:
         """Send the model's answer to the agent as it arrives, and return how the answer ended."""
-        if self.command == "HEAD" or answer.status in _BODILESS:
-            self.send_head(answer.status, {**real_key.headers_without(key, answer.headers), "Content-Length": "0"})
+        is_bodiless = self.command == "HEAD" or answer.status in _BODILESS
+        framing = {"Content-Length": "0"} if is_bodiless else {"Transfer-Encoding": "chunked"}
+        try:
+            self.send_head(answer.status, {**real_key.headers_without(key, answer.headers), **framing})
+        except OSError:
+            answer.drop()
+            return "dropped"
+        if is_bodiless:
             for _ in answer.pieces():
                 pass
             return "complete"
-        self.send_head(answer.status, {**real_key.headers_without(key, answer.headers), "Transfer-Encoding": "chunked"})
         kind = private.answer_headers(answer.headers, call.blanker)
         tape.begin(suffix_of(kind), call.dialect, meter)
         pieces, size = answer.pieces() if key is None else real_key.pieces_without(key, answer.pieces()), 0

@@ -7,6 +7,7 @@ import gzip
 import http.client
 import json
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,8 +30,8 @@ pytestmark = pytest.mark.slow
 FORMATS = ["anthropic", "responses", "chat", "gemini"]
 
 
-def recorder(model_url: str, directory: Path, **more: Any) -> Proxy:
-    return Proxy(ProxyOptions(upstream=model_url, record=str(directory), **more))
+def recorder(model_url: str, directory: Path, *, served: Any = None, **more: Any) -> Proxy:
+    return Proxy(ProxyOptions(upstream=model_url, record=str(directory), **more), served=served)
 
 
 def player(directory: Path, **more: Any) -> Proxy:
@@ -196,6 +197,30 @@ def test_the_end_of_a_stalled_answer_is_not_waited_for_when_the_agent_leaves(mod
         ask(proxy.url, "!stall", timeout=0.5)
     (exchange,) = Recording(directory).exchanges
     assert exchange.answer.end in ("failed", "cut", "dropped")
+
+
+def test_an_answer_that_the_agent_never_got_is_not_stored_as_complete(directory: Path) -> None:
+    asked, is_gone, counted = threading.Event(), threading.Event(), threading.Event()
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        asked.set()
+        is_gone.wait(20)
+        with contextlib.suppress(OSError):  # the proxy may have left, too
+            handler.send_response(200)
+            handler.send_header("Content-Length", "2")
+            handler.end_headers()
+            handler.wfile.write(b"{}")
+
+    with upstream(answer) as url, recorder(url, directory, served=lambda _: counted.set()) as proxy:
+        agent = http.client.HTTPConnection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
+        agent.request("POST", path_of("anthropic"), b"{}")
+        assert asked.wait(20)
+        agent.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, as after a kill
+        agent.close()
+        is_gone.set()
+        assert counted.wait(20)
+    (exchange,) = Recording(directory).exchanges
+    assert exchange.answer.end in ("dropped", "failed")
 
 
 def test_identity_is_asked_for_and_gzip_is_decoded_all_the_same(directory: Path) -> None:
