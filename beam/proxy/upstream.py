@@ -146,8 +146,7 @@ class Answer:
             while data := self._response.read1(_PIECE):
                 if left is not None:
                     left -= len(data)
-                decoded = self._decoder.decompress(data) if self._decoder is not None else data
-                if decoded:
+                if decoded := self._decoded(data):
                     yield decoded
         except (OSError, http.client.HTTPException, zlib.error, ValueError) as error:
             self._upstream.close()
@@ -160,6 +159,17 @@ class Answer:
         if self._response.will_close:
             self._upstream.close()
         self._response.close()  # Python before 3.13 leaves it open, and then the connection takes no other request
+
+    def _decoded(self, data: bytes) -> bytes:
+        """Return the next bytes of the body, decompressed. A gzip body may have several members, one after the other.
+        Raises zlib.error."""
+        if self._decoder is None:
+            return data
+        found = self._decoder.decompress(data)
+        while self._decoder.eof and (rest := self._decoder.unused_data.lstrip(b"\0")):
+            self._decoder = zlib.decompressobj(47)
+            found += self._decoder.decompress(rest)
+        return found
 
     def drop(self) -> None:
         """Close the connection, even if a part of the answer is still to come."""

@@ -683,9 +683,20 @@ def test_a_compressed_answer_is_passed_on_plain(monkeypatch: pytest.MonkeyPatch,
         list(model.ask("GET", "/", {}, b"").pieces())
 
 
+def test_a_compressed_answer_of_several_members_is_passed_on_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = gzip.compress(b"hel") + gzip.compress(b"") + gzip.compress(b"lo")
+    Api(monkeypatch, said(data=data, content_encoding="gzip"), said(data=data[:-4], content_encoding="gzip"))
+    model = Upstream("http://model")
+    assert b"".join(model.ask("GET", "/", {}, b"").pieces()) == b"hello"
+    model.close()
+    with pytest.raises(CutError, match="the compressed body is not whole"):
+        list(model.ask("GET", "/", {}, b"").pieces())
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
+        (said(data=gzip.compress(b"a") + b"junk", content_encoding="gzip"), None),
         (said(data=b"abc", content_length="5"), "2 bytes are missing"),
         (said(data=b"3\r\nabc\r\n", content_length="", transfer_encoding="chunked"), None),
         (said(data=b"no gzip", content_encoding="gzip"), None),
