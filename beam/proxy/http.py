@@ -23,7 +23,7 @@ from beam.model.limits import MIB
 
 BODY_LIMIT = 64 * MIB
 _STOP_TIMEOUT_S = 2.0
-_CHUNK_HEAD_LIMIT = 4096  # of a chunk's head
+_CHUNK_LINE_LIMIT = 4096  # of a chunk's head or a trailer
 _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
 
 
@@ -115,9 +115,10 @@ class Handler(BaseHTTPRequestHandler):
         if len(lengths) > 1 or (lengths and "transfer-encoding" in self.headers):
             raise RequestError(400, "the request has two lengths")
         length = self.headers.get("content-length", "0")
-        if self.takes_chunks and self.headers.get("transfer-encoding", "").lower() == "chunked":
+        codings = [each.strip().lower() for each in self.headers.get_all("transfer-encoding", [])]
+        if self.takes_chunks and codings == ["chunked"]:
             return self._read_chunks()
-        if "transfer-encoding" in self.headers or not length.isdecimal():
+        if codings or not length.isdecimal():
             raise RequestError(411, "a content-length is needed")
         if int(length) > self.body_limit:
             raise RequestError(413, f"the body is over {self.body_limit} bytes")
@@ -126,18 +127,29 @@ class Handler(BaseHTTPRequestHandler):
     def _read_chunks(self) -> bytes:
         found = bytearray()
         while True:
-            head = self.rfile.readline(_CHUNK_HEAD_LIMIT).partition(b";")[0].strip()
+            head = self._read_chunk_line().partition(b";")[0].strip()
             if not _CHUNK_SIZE.fullmatch(head):
                 raise RequestError(400, "a chunk has no size")
             size = int(head, 16)
             if len(found) + size > self.body_limit:
                 raise RequestError(413, f"the body is over {self.body_limit} bytes")
             if size == 0:
-                while self.rfile.readline(_CHUNK_HEAD_LIMIT) not in (b"\r\n", b"\n", b""):
+                while self._read_chunk_line() not in (b"\r\n", b"\n"):
                     pass
                 return bytes(found)
             found += self._read_exactly(size)
-            self.rfile.readline(_CHUNK_HEAD_LIMIT)
+            if self._read_chunk_line() not in (b"\r\n", b"\n"):
+                raise RequestError(400, "a chunk is longer than it says")
+
+    def _read_chunk_line(self) -> bytes:
+        """Return the next line of a chunked body: a chunk's head, a trailer, or the end of a chunk. Raises RequestError
+        for a line that is too long."""
+        line = self.rfile.readline(_CHUNK_LINE_LIMIT)
+        if not line.endswith(b"\n"):
+            if len(line) < _CHUNK_LINE_LIMIT:
+                raise ConnectionResetError("the client left")
+            raise RequestError(400, "a line of a chunk is too long")
+        return line
 
     def _read_exactly(self, size: int) -> bytes:
         data = self.rfile.read(size)

@@ -223,6 +223,8 @@ def test_a_request_with_half_a_character_is_recorded_and_equals_itself(model: Fa
         (request(b"Transfer-Encoding: chunked", body=b"0\r\n\r\n"), b"400"),
         (request(b"Transfer-Encoding: xchunked"), b"400"),
         (IN_CHUNKS + b"0x2\r\n{}\r\n0\r\n\r\n", b"400"),
+        (IN_CHUNKS + b"2\r\n{}POST / HTTP/1.1\r\n0\r\n\r\n", b"400"),
+        (IN_CHUNKS.replace(b"chunked\r\n", b"chunked\r\nTransfer-Encoding: gzip\r\n") + b"0\r\n\r\n", b"411"),
     ],
     ids=[
         *(
@@ -237,7 +239,7 @@ def test_a_request_with_half_a_character_is_recorded_and_equals_itself(model: Fa
             "fragment in code",
             "parameter",
         ),
-        *("backslash", "fold", "two lengths", "chunks and length", "coding", "hex"),
+        *("backslash", "fold", "two lengths", "chunks and length", "coding", "hex", "long chunk", "two codings"),
     ],
 )
 def test_a_request_of_a_web_page_or_with_two_readings_reaches_no_model(
