@@ -91,6 +91,7 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     takes_chunks = False
     body_limit = BODY_LIMIT
+    _knows_chunks = True
 
     def answer(self) -> None:
         """Answer the request whose request line and headers were just read."""
@@ -163,22 +164,32 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
+    def parse_request(self) -> bool:
+        """Read the request line and the headers. The connection of a client that speaks HTTP/1.0 ends with the answer,
+        because such a client knows no chunks."""
+        is_read = super().parse_request()
+        self._knows_chunks = self.request_version not in ("HTTP/0.9", "HTTP/1.0")
+        self.close_connection = self.close_connection or not self._knows_chunks
+        return is_read
+
     def send_head(self, status: int, headers: Mapping[str, str]) -> None:
         """Send the head of an answer: status line and headers."""
         self.send_response(status, None if status != 529 else "Overloaded")
         for name, value in headers.items():
-            self.send_header(name, value)
+            if name != "Transfer-Encoding" or self._knows_chunks:
+                self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
 
     def send_chunk(self, data: bytes) -> None:
-        """Send one chunk of an answer in chunked transfer encoding."""
-        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        """Send a piece of an answer: as one chunk, or as it is to a client that knows no chunks."""
+        self.wfile.write(data if not self._knows_chunks else f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
     def send_last_chunk(self) -> None:
-        """Send the last chunk, which ends an answer in chunked transfer encoding."""
-        self.wfile.write(b"0\r\n\r\n")
+        """Send the last chunk, which ends an answer in chunks."""
+        if self._knows_chunks:
+            self.wfile.write(b"0\r\n\r\n")
 
     def pause(self, seconds: float | None) -> None:
         """Wait for `seconds` (None: without a limit). Raises ConnectionError as soon as the client disconnects or the

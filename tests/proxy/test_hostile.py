@@ -21,7 +21,7 @@ from beam.proxy.options import ProxyOptions
 from beam.proxy.recording import Recording
 from beam.proxy.serving import Proxy
 from beam.testing.fake_model import FakeModel
-from tests.proxy.conftest import KEY, ask
+from tests.proxy.conftest import KEY, ask, body
 
 pytestmark = pytest.mark.slow
 OWN = "an-unusual-credential-0123456789"  # of a form that beam doesn't know
@@ -251,6 +251,21 @@ def test_a_request_of_a_web_page_or_with_two_readings_reaches_no_model(
         assert got.count(b"HTTP/1.1 ") == 1  # nothing behind it was taken for another request
         assert proxy.counts.live == 0
     assert model.requests == []
+
+
+def test_a_client_that_speaks_http_1_0_gets_a_plain_body_to_the_end_of_the_connection(
+    model: FakeModel, directory: Path
+) -> None:
+    old = request(b"Connection: keep-alive", body=json.dumps(body("anthropic", "hi")).encode())
+    old = old.replace(b" HTTP/1.1", b" HTTP/1.0").replace(b"Connection: close\r\n", b"")
+    with Proxy(ProxyOptions(upstream=model.url, record=str(directory))) as proxy:
+        first = raw(proxy.url, old)
+    with Proxy(ProxyOptions(replay=str(directory))) as proxy:
+        again = raw(proxy.url, old)
+    for head, _, data in (first.partition(b"\r\n\r\n"), again.partition(b"\r\n\r\n")):
+        assert b"transfer-encoding" not in head.lower()
+        assert (data[:6], data[-2:]) == (b"event:", b"\n\n")
+        assert all(line.startswith((b"event: ", b"data: ")) for line in data.splitlines() if line)
 
 
 @pytest.mark.parametrize("host", [b"127.0.0.1:80", b"localhost:1", b"[::1]:9", b"LOCALHOST"])
