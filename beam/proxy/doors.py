@@ -28,6 +28,8 @@ def check_request(path: str, headers: Message[str, str]) -> None:
     """Raise RequestError for a request that comes from a web page, or whose path or headers are ambiguous."""
     if not path.startswith("/") or not path.isascii() or not path.isprintable() or _DOUBTFUL.search(path):
         raise RequestError(400, "a path of this server is needed")
+    if headers.defects or headers.get_payload():  # the parser stopped there: all headers behind it are ignored
+        raise RequestError(400, "a header can't be read")
     if any("\r" in value or "\n" in value for value in headers.values()):
         raise RequestError(400, "a header goes over several lines")
     for host in headers.get_all("host", []):
