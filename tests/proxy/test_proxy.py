@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import gzip
 import http.client
@@ -382,6 +383,23 @@ def test_a_budget_of_tokens_refuses_the_next_call(format: str, stream: bool, mod
     assert b"max_tokens is 150, and 160 were used in 1 model calls" in second.data or format == "chat"
     assert counts.refused == 1
     assert counts.calls == 1
+
+
+def test_calls_that_run_when_the_budget_is_used_up_go_on_and_the_next_is_refused() -> None:
+    """docs/proxy.md says so: a turn may use as much more as the calls take that run at that moment."""
+    both_asked = threading.Barrier(2)
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        both_asked.wait(20)
+        handler.send_response(200)
+        handler.send_header("Content-Length", "2")
+        handler.end_headers()
+        handler.wfile.write(b"{}")
+
+    with upstream(answer) as url, Proxy(ProxyOptions(upstream=url, budget=Budget(max_tokens=1))) as proxy:
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            got = list(pool.map(lambda text: ask(proxy.url, text).status, ["one", "two"]))
+        assert (got, ask(proxy.url, "three").status) == ([200, 200], 403)
 
 
 def test_a_budget_in_dollars_counts_by_the_models_price_and_refuses_a_model_without_one(model: FakeModel) -> None:
