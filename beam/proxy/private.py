@@ -43,7 +43,7 @@ _QUERY_PARAMETERS = frozenset({"alt", "beta", "api-version", "$alt"})
 _REQUEST_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta", "user-agent"}
 )
-_ANSWER_HEADERS = frozenset(
+ANSWER_HEADERS = frozenset(
     {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id"}
 )
 _SHORTEST = 16  # characters of a credential that is looked for in texts: a dummy like "test" is no secret
@@ -72,11 +72,15 @@ def request_headers(headers: Mapping[str, str], blanker: Blanker) -> dict[str, s
 
 def answer_headers(headers: Mapping[str, str], blanker: Blanker) -> dict[str, str]:
     """Return those headers of an answer that may be stored, without secrets in their values."""
-    return _without_keys(headers, _ANSWER_HEADERS, blanker)
+    return _without_keys(headers, ANSWER_HEADERS, blanker)
 
 
 def _without_keys(headers: Mapping[str, str], names: frozenset[str], blanker: Blanker) -> dict[str, str]:
-    return {name.lower(): blanker.text(value) for name, value in sorted(headers.items()) if name.lower() in names}
+    return {
+        name.lower(): blanker.text(" ".join(value.split()))
+        for name, value in sorted(headers.items())
+        if name.lower() in names
+    }
 
 
 def stored_path(path: str, blanker: Blanker) -> str:

@@ -26,6 +26,7 @@ from beam.model.limits import MIB
 from beam.model.outcome import Usage
 from beam.proxy.packing import Packer, Unpacker, blob_name, encode
 from beam.proxy.place import OpenFolder
+from beam.proxy.private import ANSWER_HEADERS
 
 VERSION = 1
 End = Literal["complete", "cut", "failed", "dropped"]
@@ -146,6 +147,10 @@ class Recording:
             kind = "text/event-stream" if names and names[0].endswith("sse") else "application/json"
             headers = {"content-type": kind}
             answer = AnswerLine(n=request.n, status=200, headers=headers, file=next(iter(names), ""), end="cut")
+        headers = {name: value for name, value in answer.headers.items() if name in ANSWER_HEADERS}
+        answer = msgspec.structs.replace(answer, headers=headers)
+        if answer.end != "failed" and not _can_be_sent(answer):
+            raise self._corrupt(f"the answer to call {request.n} has a status or a header that no API sends")
         data = b""
         if answer.file:
             if answer.file not in _answer_names(request.n):
@@ -175,6 +180,12 @@ class Recording:
         return CorruptError(
             f"the recording {self.directory} is damaged: {what}", "record it anew", subject=str(self.directory)
         )
+
+
+def _can_be_sent(answer: AnswerLine) -> bool:
+    """Return whether an answer may have this status and these headers."""
+    texts = "".join(answer.headers.values())
+    return 200 <= answer.status <= 999 and all(" " <= character <= "\xff" for character in texts)
 
 
 def _read_info(directory: Path) -> RecordingInfo:

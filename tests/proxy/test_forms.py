@@ -295,6 +295,9 @@ def test_the_credential_of_a_request_is_blanked_wherever_it_is_also_in_ids_names
     gone = "[redacted:credential]"
     assert blanker.value(value, json.dumps(value).encode()) == {"text": f"it is {gone}", "id": gone, gone: 1}
     assert answer_headers({"Request-Id": secret}, blanker) == {"request-id": gone}
+    assert answer_headers({"Content-Type": "text/plain;\r\n charset=x"}, blanker) == {
+        "content-type": "text/plain; charset=x"
+    }
     assert stored_path(f"/v1/{secret}/x", blanker) == f"/v1/{gone}/x"
 
 

@@ -39,6 +39,24 @@ def test_a_file_that_is_not_the_calls_own_is_refused(tmp_path: Path, name: str) 
         recorded(tmp_path / "r", {"file": name}, n000002_sse=STREAM, n000001_txt=b"x")
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"status": 0}, {"status": -5}, {"status": 1000}, {"headers": {"content-type": "a\r\nX-Evil: 1"}},
+        {"headers": {"retry-after": "\u2603"}}, {"headers": {"retry-after": "1\0"}, "end": "cut"},
+    ],
+)  # fmt: skip
+def test_an_answer_that_no_api_sends_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(CorruptError, match=r"the answer to call 1 has a status or a header that no API sends"):
+        recorded(tmp_path / "r", {**wrong, "file": "000001.json"}, n000001_json=b"{}")
+
+
+def test_headers_that_are_not_recorded_are_not_replayed(tmp_path: Path) -> None:
+    given = {"content-type": "text/plain", "content-length": "3", "transfer-encoding": "chunked", "location": "/x"}
+    (found,) = recorded(tmp_path / "r", {"headers": given}).exchanges
+    assert found.answer.headers == {"content-type": "text/plain"}
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorruptError, match=r"answers/000001.sse is missing"):
         recorded(tmp_path / "r", {"file": "000001.sse"})
