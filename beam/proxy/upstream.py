@@ -71,8 +71,13 @@ class Upstream:
             sent["Content-Length"] = str(len(body))
         try:
             connection = self._connected()
-            connection.request(method, self._base + path, body or None, sent)
+            is_sent = True
+            try:
+                connection.request(method, self._base + path, body or None, sent)
+            except (BrokenPipeError, ConnectionResetError):  # the API may have answered before it read the whole body
+                is_sent = False
             response = connection.getresponse()
+            response.will_close = response.will_close or not is_sent
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
             raise UnreachableError(f"{self._host}: {getattr(error, 'strerror', None) or error}") from error

@@ -634,6 +634,28 @@ def test_a_request_is_sent_with_its_own_headers_and_no_others(monkeypatch: pytes
     assert (made.timeout, made.options) == (None, [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)])
 
 
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
+def test_an_answer_that_comes_before_the_whole_request_was_read_is_passed_on(
+    monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    def sendall(self: Socket, data: bytes) -> None:
+        if data == b"large":
+            raise error
+
+    Api(monkeypatch, said(413, b"too large"), said(), b"")
+    model = Upstream("http://model")
+    with monkeypatch.context() as during:
+        during.setattr(Socket, "sendall", sendall)
+        answer = model.ask("POST", "/", {}, b"large")
+        assert (answer.status, list(answer.pieces())) == (413, [b"too large"])
+        assert model._connection is None
+    assert model.ask("POST", "/", {}, b"small").status == 200
+    model.close()
+    with monkeypatch.context() as during, pytest.raises(UnreachableError, match="without response"):
+        during.setattr(Socket, "sendall", sendall)
+        model.ask("POST", "/", {}, b"large")
+
+
 def test_a_connection_is_used_again_while_it_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api(monkeypatch, said() + said(), said())
     model = Upstream("http://model")
