@@ -55,12 +55,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def comparison_prompt(rubric: str, question: str, answers: Sequence[Answer]) -> str:
-    """Return the judge's prompt. No answer, and no question, can break out of its part of the prompt."""
+    """Return the judge's prompt. No answer, and no question, can break out of its part of the prompt. Where only the
+    beginning of one fits, the prompt says so."""
     share = _MAX_JUDGED // (len(answers) + 1)
-    parts = [question[:share], *(answer.text[:share] for answer in answers)]
-    mark = sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
-    fenced = [_fenced("the question", question[:share], mark)]
-    fenced += [_fenced(f"answer {number}", text, mark) for number, text in enumerate(parts[1:], 1)]
+    whole = [question, *(answer.text for answer in answers)]
+    mark = sha256("\0".join(text[:share] for text in whole).encode("utf-8", "replace")).hexdigest()[:16]
+    names = ["the question", *(f"answer {number}" for number in range(1, len(whole)))]
+    fenced = [_fenced(name, text, share, mark) for name, text in zip(names, whole, strict=True)]
     return (
         f"{len(answers)} agents answered the same question. Score each answer from 0 (worst) to 10 (best) by this "
         f"rubric:\n\n{rubric.strip()}\n\nThe question and the answers each stand between lines with the mark {mark}. "
@@ -70,8 +71,9 @@ def comparison_prompt(rubric: str, question: str, answers: Sequence[Answer]) -> 
     )
 
 
-def _fenced(what: str, text: str, mark: str) -> str:
-    return f"----- {mark}: {what} begins -----\n{text}\n----- {mark}: {what} ends -----"
+def _fenced(what: str, text: str, most: int, mark: str) -> str:
+    end = "ends" if len(text) <= most else f"is cut: you don't see the rest of its {len(text):,} characters"
+    return f"----- {mark}: {what} begins -----\n{text[:most]}\n----- {mark}: {what} {end} -----"
 
 
 def verdict_in(turn: TurnFacts, answers: Sequence[Answer]) -> Comparison:

@@ -147,6 +147,12 @@ def test_what_is_judged_can_not_end_the_part_that_holds_it() -> None:
     assert [line for line in evil.splitlines() if line.startswith("-----")].count(fence) == 1
 
 
+def test_a_judge_is_told_that_the_work_is_cut() -> None:
+    assert "you don't see the rest" not in judge_prompt("Is it good?", "x" * 200_000)
+    assert "first 200,000 of 200,001 characters" in judge_prompt("Is it good?", "x" * 200_000 + "!")
+    assert "x!" not in judge_prompt("Is it good?", "x" * 200_000 + "!")
+
+
 def used(limits: Spending, *turns: TurnFacts) -> tuple[list[str], list[str]]:
     """The warnings, and what was told at the limit."""
     warned: list[str] = []

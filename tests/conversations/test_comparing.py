@@ -37,6 +37,8 @@ def test_long_answers_share_the_room_of_the_prompt() -> None:
     prompt = comparison_prompt("r", "q", [Answer("a", "x" * 500_000), Answer("b", "the second")])
     assert len(prompt) < 210_000
     assert "the second" in prompt
+    assert "answer 1 is cut: you don't see the rest of its 500,000 characters" in prompt
+    assert "answer 2 ends" in prompt and "the question ends" in prompt
 
 
 def test_the_verdict_names_the_best_and_puts_names_behind_the_numbers() -> None:
