@@ -62,10 +62,15 @@ class OpenFolder:
         handle = self.create_file(temporary)
         with files.disk_action("write", self.path / name):
             try:
-                files.write_all(handle, data)
-            finally:
-                os.close(handle)
-            os.rename(temporary, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+                try:
+                    files.write_all(handle, data)
+                finally:
+                    os.close(handle)
+                os.rename(temporary, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=self._fd)
+                raise
 
     def close(self) -> None:
         """Close the folder."""

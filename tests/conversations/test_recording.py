@@ -163,12 +163,14 @@ def test_a_disk_that_is_full_leaves_the_recording_as_it_was(tmp_path: Path, monk
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("beam.base.files.write_all", half)
-    more = Recorder(folder, adds=True)
-    for event in turn("b", "2"):
-        more.take(event)
-    with pytest.raises(DiskError, match="No space left"):
-        more.check()
-    assert (folder / "claude.jsonl").read_bytes() == before
+    for adds in (True, False):
+        more = Recorder(folder, adds=adds)
+        for event in turn("b", "2"):
+            more.take(event)
+        with pytest.raises(DiskError, match="No space left"):
+            more.check()
+        assert (folder / "claude.jsonl").read_bytes() == before
+        assert [path.name for path in folder.iterdir()] == ["claude.jsonl"]
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused_before_any_turn(tmp_path: Path) -> None:
