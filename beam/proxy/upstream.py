@@ -163,7 +163,7 @@ class Answer:
             raise CutError("the compressed body is not whole")
         if self._response.will_close:
             self._upstream.close()
-        self._response.close()  # Python before 3.13 leaves it open, and then the connection takes no other request
+        self._response.close()  # some versions of Python leave it open; then the connection takes no other request
 
     def _decoded(self, data: bytes) -> bytes:
         """Return the next bytes of the body, decompressed. A gzip body may have several members, one after the other.
