@@ -118,11 +118,6 @@ def test_an_answer_that_was_cut_off_is_no_failure_of_the_schema() -> None:
     assert answered('{"n":', reason="max_tokens").status is Status.TRUNCATED
 
 
-def test_a_schema_that_names_another_one_fetches_nothing() -> None:
-    verdict = answered("{}", '{"$ref": "http://127.0.0.1:9/schema.json"}')
-    assert verdict.class_ is Class.SCHEMA and "can't be applied" in verdict.reason
-
-
 @pytest.mark.parametrize("schema", ["{", '"x"', '{"type": 3}'])
 def test_what_is_no_schema_is_told_to_nobody(schema: str) -> None:
     talk = Talk(turn(schema=schema))
