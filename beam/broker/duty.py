@@ -28,12 +28,14 @@ class DueWork(Struct, frozen=True, kw_only=True):
     """The result of a step. `entries`: the messages that may be claimed now, in order (always empty for a mailbox).
 
     `pause_s`: seconds until the next message may be claimed; None if no message waits, or if waiting alone does not
-    help. `untrusted`: why the next message waits until a person trusts the folder; None if it does not. `blocked`: why
-    the agent may run nothing; None if it is not blocked.
+    help. `deadline_s`: seconds until the next deadline of a waiting message passes; None if no message has one, or if a
+    message may be claimed. `untrusted`: why the next message waits until a person trusts the folder; None if it does
+    not. `blocked`: why the agent may run nothing; None if it is not blocked.
     """
 
     entries: Sequence[Entry] = ()
     pause_s: float | None = None
+    deadline_s: float | None = None
     untrusted: str | None = None
     blocked: str | None = None
 
@@ -60,8 +62,8 @@ def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = N
     untrusted = waiting.why_waits_for_trust(entries[0]) if pause_s == 0 and entries[0].id != trusted else None
     if pause_s == 0 and untrusted is None:
         return DueWork(entries=entries, pause_s=0)
-    waiting.expire()
-    return DueWork(pause_s=None if untrusted is not None else pause_s, untrusted=untrusted)
+    deadline_s = waiting.expire()
+    return DueWork(pause_s=None if untrusted is not None else pause_s, deadline_s=deadline_s, untrusted=untrusted)
 
 
 async def run_next(lease: AgentLease, stop: Stop) -> bool:

@@ -30,6 +30,7 @@ _TRY_SOON_S = 0.02  # a sender tries the lock, too, and holds it for a moment
 _MAX_SOON_TRIES = 5
 _YIELD_S = 1.0  # how long an agent is left to the command that asked for it
 _ERROR_PAUSE_S = 5.0
+_DEADLINE_S = 60.0  # until deadlines are checked again: the clock may be set, or the machine may sleep
 Say = Callable[[str], None]
 
 
@@ -113,8 +114,11 @@ class Broker:
         self._end_surplus_processes()
         room = self.cap - sum(served.is_busy for served in self.roster.all())
         # The agent whose last turn began longest ago comes first, so that a long queue keeps no other agent waiting.
-        for _, _, served in sorted(ready, key=lambda each: each[:2])[: max(0, room)]:
-            self._start_turn(served, fresh.get(served))
+        for count, (_, _, served) in enumerate(sorted(ready, key=lambda each: each[:2])):
+            if count < room:
+                self._start_turn(served, fresh.get(served))
+            elif served in fresh:
+                self._expire_without_room(served)
         if ready or self._is_any_busy() or any(served.waits for served in self.roster.all()):
             self._worked_at = now
         elif now - self._worked_at >= self.idle:
@@ -238,11 +242,27 @@ class Broker:
             return due
         wait_s = _TRUST_S if due.untrusted is not None else due.pause_s
         served.waits = due.untrusted is None and due.pause_s is not None
-        if wait_s is not None:
-            served.look_at = self.context.clock.monotonic() + wait_s
+        self._look_again_in(served, wait_s, due.deadline_s)
         if served.paths.lane is not None:
             self.roster.release(served)
         return None
+
+    def _look_again_in(self, served: ServedAgent, wait_s: float | None, deadline_s: float | None) -> None:
+        """Have the next step taken when one of these times (in seconds) is over or, without any, after a change."""
+        waits = [wait_s] if wait_s is not None else []
+        waits += [min(deadline_s, _DEADLINE_S)] if deadline_s is not None else []
+        if waits:
+            served.look_at = self.context.clock.monotonic() + min(waits)
+
+    def _expire_without_room(self, served: ServedAgent) -> None:
+        """Dead-letter the expired messages of an agent whose next turn waits for the end of other agents' turns."""
+        assert served.lease is not None
+        try:
+            self._look_again_in(served, None, served.lease.waiting.expire())
+        except (BeamError, OSError) as error:
+            self._report_error(served, error)
+        except Exception as error:  # noqa: BLE001 - see `_run_turn`
+            self._report_bug(served, error)
 
     def _try_step(self, served: ServedAgent) -> duty.DueWork | None:
         """Return the result of `_take_step`. If that fails, log the error and return None: an error stops only this

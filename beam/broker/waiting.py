@@ -135,7 +135,9 @@ class WaitingMessages:
         """Check this message alone, and dead-letter it if its deadline has passed."""
         entry = self.log.queue.find(message_id, self.log.state.places.get(message_id))
         if entry is not None and entry.box == "new" and self._is_ready(entry):
-            self._expire(entry, self._deadline(entry))
+            deadline = self._deadline(entry)
+            if deadline is not None:
+                self._expire(entry, deadline)
 
     def _is_ready(self, entry: Entry) -> bool:
         """Check the waiting message of the entry; return whether it may run."""
@@ -151,22 +153,30 @@ class WaitingMessages:
         self._first = self._first or (entry, message)
         return True
 
-    def expire(self) -> None:
-        """Move messages past their deadline to the dead letters, even while a turn runs or nothing may be claimed."""
+    def expire(self) -> float | None:
+        """Move messages past their deadline to the dead letters, even while a turn runs or nothing may be claimed.
+        Return the seconds until the next deadline passes; None if no waiting message has one."""
         before, self._deadlines = self._deadlines, {}
+        later: list[str] = []
         for entry in self.log.queue.entries("new"):
             key = entry.id, entry.position
             deadline = before[key] if key in before else self._deadline(entry)
             self._deadlines[key] = deadline
-            self._expire(entry, deadline)
+            if deadline is not None and not self._expire(entry, deadline):
+                later.append(deadline)
+        if not later:
+            return None
+        return max(0.0, (min(map(parse_rfc3339, later)) - self.log.context.clock.now_ns()) / 1e9)
 
-    def _expire(self, entry: Entry, deadline: str | None) -> None:
-        if deadline is None or self.log.context.clock.now_ns() <= parse_rfc3339(deadline):
-            return
+    def _expire(self, entry: Entry, deadline: str) -> bool:
+        """Move the message to the dead letters if its deadline has passed. Return whether it has."""
+        if self.log.context.clock.now_ns() <= parse_rfc3339(deadline):
+            return False
         message = self.read(entry)
         if message is not None and self._is_fresh(entry, message):
             self.record_queued(entry, message)
             self._give_up_if_refused(entry, message)
+        return True
 
     def _deadline(self, entry: Entry) -> str | None:
         message = self.read(entry)

@@ -69,6 +69,19 @@ def test_what_expired_is_dead_lettered_where_nothing_may_be_claimed(root: Root, 
     lease.close()
 
 
+def test_where_nothing_may_be_claimed_a_step_says_when_the_next_deadline_passes(root: Root) -> None:
+    for text, deadline in (("first", SOON), ("second", "2023-11-14T22:13:50Z"), ("third", None)):
+        root.put("worker", text, deadline=deadline)
+    ask(root, "worker", "pause")
+    lease = root.hold("worker")
+    assert duty.step(lease).deadline_s == 1.0
+    root.clock.sleep(2)
+    assert duty.step(lease).deadline_s == 28.0
+    root.clock.sleep(29)
+    assert duty.step(lease).deadline_s is None
+    lease.close()
+
+
 def test_a_blocked_agent_gets_no_answer_and_nothing_to_run(root: Root) -> None:
     root.put("worker")
     ask(root, "worker", "pause")

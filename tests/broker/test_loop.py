@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam.base.clock import SystemClock
+from beam.base.clock import SystemClock, rfc3339
 from beam.base.errors import DiskError
 from beam.broker import launch, standing, stranded
 from beam.broker.context import RootContext
@@ -26,7 +26,7 @@ from beam.broker.loop import Broker
 from beam.broker.roster import Roster
 from beam.broker.served import ServedAgent
 from beam.broker.wake import Wake
-from beam.model.events import MessageClaimed, TurnFinished
+from beam.model.events import MessageClaimed, QueuePaused, TurnFinished
 from beam.model.message import Options
 from beam.model.outcome import Status
 from beam.process.inotify import Inotify
@@ -129,6 +129,54 @@ def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_pat
 
     asyncio.run(story())
     assert missed[0] <= 5, "later it would have looked once a minute only"
+
+
+def soon(seconds: float = 0.5) -> str:
+    """A deadline that passes while a broker serves."""
+    return rfc3339(SystemClock().now_ns() + int(seconds * SECOND_NS))
+
+
+@pytest.mark.slow
+def test_a_broker_gives_up_what_expires_while_the_queue_is_paused(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    lease = root.hold("worker")
+    lease.log.record(QueuePaused(by="human"))
+    lease.close()
+    late = root.put("worker", deadline=soon(2.5))  # a directory that changed a second ago is looked at again anyway
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while root.boxes("worker") != {"dead": [late.id]}:
+                await asyncio.sleep(0.01)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+def test_a_broker_gives_up_what_expires_while_other_agents_have_all_its_turns(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        root.place("worker")
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while "worker" not in broker.roster.agents:
+                await asyncio.sleep(0.01)
+            busy = broker.roster.agents["worker"]
+            busy.task = asyncio.get_running_loop().create_task(asyncio.sleep(60))
+            late = root.put("other", deadline=soon())
+            while root.boxes("other") != {"dead": [late.id]}:
+                await asyncio.sleep(0.01)
+            busy.task.cancel()
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
 
 
 @pytest.mark.slow
