@@ -11,7 +11,7 @@ from beam.api.find import BOXES, all_paths, queue_of
 from beam.api.turns_now import is_worked_on
 from beam.base.errors import DiskError, NotFoundError
 from beam.broker.context import RootContext
-from beam.broker.follow import outcome_in
+from beam.broker.follow import forgotten_error, outcome_in
 from beam.model.outcome import Outcome
 from beam.model.state import State
 from beam.root.paths import AgentPaths
@@ -92,6 +92,8 @@ def find_outcome(paths: AgentPaths, message_id: str) -> Outcome | PendingMessage
             return outcome
         if entry is not None and entry.box != "dead":
             return _pending(paths, message_id)
+    if entry is not None:
+        raise forgotten_error(message_id)
     raise NotFoundError(f"{message_id} is not in the queue and has no outcome", "", subject=message_id)
 
 

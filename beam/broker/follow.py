@@ -235,7 +235,7 @@ def _may_run(paths: AgentPaths) -> bool:
 
 def _find_known_entry(paths: AgentPaths, message_id: str, position: int | None = None) -> Entry | None:
     """Return the message's entry in the queue; None if only the journal still knows the message. Raise NotFoundError if
-    neither the queue nor the journal has the message any more."""
+    neither the queue nor the journal has the message any more, or if it is a dead letter that the journal forgot."""
     entry = Queue(paths.queue, paths.put_lock).find(message_id, position)
     if entry is None:
         if message_id in read_state(paths.journal).known:
@@ -245,7 +245,18 @@ def _find_known_entry(paths: AgentPaths, message_id: str, position: int | None =
             "nothing will answer it; if it was not begun, send it to another agent",
             subject=message_id,
         )
+    if entry.box == "dead" and message_id not in read_state(paths.journal).known:  # it is recorded before it is moved
+        raise forgotten_error(message_id)
     return entry
+
+
+def forgotten_error(message_id: str) -> NotFoundError:
+    """Return the error for a dead letter that ended so long ago that the journal forgot its outcome."""
+    return NotFoundError(
+        f"{message_id} is a dead letter; it ended so long ago that its outcome is no longer known",
+        f"beam queue retry {message_id} runs it again, beam queue drop {message_id} removes it",
+        subject=message_id,
+    )
 
 
 @contextlib.contextmanager

@@ -32,6 +32,14 @@ def test_a_message_is_shown_from_its_queue_to_its_outcome(root: Root) -> None:
     assert over.reply == "done"
 
 
+def test_a_dead_letter_that_the_journal_forgot_is_named_as_such(root: Root) -> None:
+    message = root.put("box")
+    queue = root.queue("box")
+    queue.move(queue.entries("new")[0], "dead")
+    with pytest.raises(NotFoundError, match=f"{message.id} is a dead letter; .* no longer known"):
+        find_outcome(root.place("box"), message.id)
+
+
 def test_a_queue_lists_what_runs_what_waits_and_what_is_damaged(root: Root) -> None:
     root.put("box", "one")
     second = root.put("box", "two")

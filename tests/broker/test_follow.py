@@ -340,6 +340,15 @@ def test_who_only_looks_is_told_that_the_agent_was_removed_while_it_waited(root:
         next(steps)
 
 
+def test_nobody_waits_for_a_dead_letter_that_the_journal_forgot(root: Root) -> None:
+    message = root.put("worker", reply="wait")
+    queue = root.queue("worker")
+    queue.move(queue.entries("new")[0], "dead")
+    with pytest.raises(NotFoundError, match=f"{message.id} is a dead letter; .* no longer known") as error:
+        next(follow(root.context, root.place("worker"), message.id, seen=lambda event: None))
+    assert f"beam queue retry {message.id}" in error.value.hint
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_disk_error_means_that_the_message_is_gone_only_where_it_is(root: Root, is_there: bool) -> None:
     message = root.put("worker")
