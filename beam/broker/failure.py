@@ -14,7 +14,16 @@ from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, Spent
 from beam.model.outcome import Status
-from beam.model.policy import Circuit, Policy, circuit_after, exceeded_budget, has_root_budget, max_spent, retry_delay
+from beam.model.policy import (
+    Circuit,
+    Policy,
+    backoff_pause,
+    circuit_after,
+    exceeded_budget,
+    has_root_budget,
+    max_spent,
+    retry_delay,
+)
 from beam.model.state import State
 from beam.store.segment import read_state
 from beam.store.thread import ThreadUsage
@@ -50,7 +59,7 @@ def is_shortage(error: BeamError) -> bool:
 def retry_after_shortage(policy: Policy, message: Message, shortages: int, now_ns: int) -> tuple[str, float]:
     """Return when the agent may be started again (RFC 3339), and the seconds until then. `shortages` is the number of
     starts of this message that failed because of a shortage."""
-    pause = min(policy.backoff * 2.0 ** (shortages - 1), policy.backoff_max)
+    pause = backoff_pause(policy, shortages)
     pause *= 1 + policy.jitter * _stable_fraction(message.id, shortages)
     return rfc3339(now_ns + int(pause * _NS)), pause
 

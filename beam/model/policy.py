@@ -16,6 +16,8 @@ _TROUBLE = frozenset(
     {Class.AUTH, Class.RATE_LIMIT, Class.OVERLOADED, Class.NETWORK, Class.STALLED, Class.CRASHED, Class.NOT_INSTALLED}
 )
 
+_MAX_DOUBLINGS = 1000  # of a pause; a float can't hold many more
+
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`policy:` of beam.yaml. Times are in seconds.
@@ -55,8 +57,12 @@ def retry_delay(policy: Policy, status: Status, class_: Class | None, attempt: i
         return 0.0 if attempt <= policy.retry_unknown else None
     if status is not Status.FAILED or class_ not in policy.retry or attempt >= policy.attempts:
         return None
-    pause = min(policy.backoff * 2.0 ** (attempt - 1), policy.backoff_max)
-    return pause * (1 + policy.jitter * chance)
+    return backoff_pause(policy, attempt) * (1 + policy.jitter * chance)
+
+
+def backoff_pause(policy: Policy, attempt: int) -> float:
+    """Return the pause after attempt number `attempt`, in seconds, without its random part."""
+    return min(policy.backoff * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS), policy.backoff_max)
 
 
 class Circuit(Struct, frozen=True, kw_only=True):

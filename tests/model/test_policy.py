@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from beam.model.message import Spent
 from beam.model.outcome import Class, Status
-from beam.model.policy import Circuit, Policy, circuit_after, exceeded_budget, has_root_budget, max_spent, retry_delay
+from beam.model.policy import (
+    Circuit,
+    Policy,
+    backoff_pause,
+    circuit_after,
+    exceeded_budget,
+    has_root_budget,
+    max_spent,
+    retry_delay,
+)
 
 FAILED = Status.FAILED
 
@@ -52,6 +61,13 @@ def test_the_pause_never_exceeds_its_bound_with_jitter(attempt: int, chance: flo
     pause = retry_delay(policy, FAILED, Class.NETWORK, attempt, chance)
     assert pause is not None
     assert 2 <= pause <= 72
+
+
+@pytest.mark.parametrize("attempt", [1024, 1025, 10**9])
+def test_after_any_number_of_attempts_the_pause_is_the_longest_one(attempt: int) -> None:
+    policy = Policy(attempts=10**15, backoff_max=60, jitter=0)
+    assert retry_delay(policy, FAILED, Class.NETWORK, attempt, 0.5) == 60
+    assert backoff_pause(policy, attempt) == 60
 
 
 def test_five_failures_in_a_minute_open_the_circuit_and_a_success_closes_it() -> None:
