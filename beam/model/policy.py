@@ -16,6 +16,7 @@ _TROUBLE = frozenset(
     {Class.AUTH, Class.RATE_LIMIT, Class.OVERLOADED, Class.NETWORK, Class.STALLED, Class.CRASHED, Class.NOT_INSTALLED}
 )
 
+MAX_FAILURES = 1000  # in a row that are remembered: with a larger `circuit_failures` the circuit never opens
 _MAX_DOUBLINGS = 1000  # of a pause; a float can't hold many more
 
 
@@ -27,9 +28,10 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `jitter` times that pause. After an attempt with an unknown outcome, the message is tried again immediately if the
     number of that attempt is at most `retry_unknown` (0: never); the agent may then do its work a second time.
     `circuit_failures` failures within `circuit_window` open the circuit breaker for `circuit_open`; after that time,
-    one message is tried. `thread_turns` and `thread_cost_usd` limit the usage of one thread with all its branches,
-    `root_turns` and `root_cost_usd` the usage of this root; null: no limit. The turns of a thread are always limited,
-    because the limit of hops does not stop a thread in which every turn sends two messages.
+    one message is tried. With more than 1000 `circuit_failures` it never opens. `thread_turns` and `thread_cost_usd`
+    limit the usage of one thread with all its branches, `root_turns` and `root_cost_usd` the usage of this root; null:
+    no limit. The turns of a thread are always limited, because the limit of hops does not stop a thread in which every
+    turn sends two messages.
     """
 
     attempts: int = 1

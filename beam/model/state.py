@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct, field
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
 from beam.model.outcome import COST_DIGITS, Class, Status, Total, Usage
-from beam.model.policy import is_answer, is_trouble
+from beam.model.policy import MAX_FAILURES, is_answer, is_trouble
 from beam.model.rule_lists import RuleLists
 
 QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
@@ -489,7 +489,7 @@ def _on_turn_finished(state: State, event: events.TurnFinished) -> None:
     if is_answer(event.status):
         state.failures = []
     elif is_trouble(event.status, event.class_):
-        state.failures = [*state.failures[-19:], event.ts]
+        state.failures = [*state.failures[1 - MAX_FAILURES :], event.ts]
     state.last = OutcomeRecord(
         message_id=event.message_id,
         turn=event.turn,

@@ -213,3 +213,14 @@ def test_a_circuit_opens_for_its_time_while_the_journal_is_ahead_of_the_clock(ro
     root.clock.sleep(10)
     assert circuit(lease, root) == ("half open", 0)
     lease.close()
+
+
+def test_a_circuit_opens_also_after_many_failures(root: Root) -> None:
+    bounded(root, circuit_failures=30, circuit_open=30)
+    lease = root.hold("worker")
+    for _ in range(29):
+        fail(lease)
+    assert circuit(lease, root) == ("closed", 0)
+    fail(lease)
+    assert circuit(lease, root) == ("open", 30)
+    lease.close()
