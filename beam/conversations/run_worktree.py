@@ -28,6 +28,7 @@ class RunWorktrees:
         self._repository = Repository(project, environ)
         self._environ = environ
         self._store = store
+        self._starts: dict[Path, str] = {}  # the commit with which each work tree began
 
     def has_commit(self, commit: str) -> bool:
         """Return whether there is a commit with this name."""
@@ -45,7 +46,11 @@ class RunWorktrees:
         inside = self._repository.output("rev-parse", "--show-prefix").rstrip("/")
         folder = path / inside if inside else path
         own = Repository(folder, self._environ, project=self._repository.project)
+        self._starts[path] = self._commit_of(branch)
         return FolderChanges(folder, self._environ, store=self._store, repository=own)
+
+    def _commit_of(self, branch: str) -> str:
+        return self._repository.output("rev-parse", "--verify", f"refs/heads/{branch}")
 
     def _add_calls(self, path: Path, branch: str, start: str) -> calls.GitCalls[None]:
         call = self._repository.call
@@ -70,7 +75,7 @@ class RunWorktrees:
         self._check_link(path)
         commit_all(made.repository, branch)
         own = self._repository
-        is_same = not found.paths and own.output("rev-parse", branch) == own.output("rev-parse", wanted.start)
+        is_same = not found.paths and self._commit_of(branch) == self._starts[path]
         made.close()
         self.unlock(path)
         if wanted.keep:

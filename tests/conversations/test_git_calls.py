@@ -106,6 +106,7 @@ def test_a_work_tree_is_locked_from_the_start_and_works_in_the_same_folder(
     assert made[0].asked == [
         ("worktree", "add", "-q", "--lock", "--reason", reason, "-b", "b", str(path), "HEAD~1"),
         ("rev-parse", "--show-prefix"),
+        ("rev-parse", "--verify", "refs/heads/b"),
     ]
     assert (found.folder, found.repository, path.parent.is_dir()) == (tmp_path / "trees" / folder, made[1], True)
     assert made[1].project == tmp_path / "project"
@@ -191,8 +192,10 @@ def test_what_a_run_changed_is_committed_and_its_folder_removed_unless_it_is_kep
     monkeypatch.setattr(run_worktree, "commit_all", lambda *given: committed.append(given))
     it = trees(tmp_path)
     git = made[0]
+    git.answers = {"rev-parse --verify refs/heads/b": heads[1]}
+    it.add(tmp_path / "w", "b", "HEAD")
     path = linked(tmp_path, it, git)
-    git.answers = {"rev-parse b": heads[0], "rev-parse HEAD": heads[1], **git.answers}
+    git.answers = {"rev-parse --verify refs/heads/b": heads[0], **git.answers}
     looked = Looked(*paths)
     found = it.end(cast(Any, looked), path, "b", Worktree(keep=keep), "before")
     kept = WorktreeResult(branch="b", path=str(path), diff="before..after", files=("a.py",))

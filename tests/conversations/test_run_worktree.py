@@ -48,6 +48,18 @@ def git_text(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.parametrize("start", ["HEAD", "tagged"])
+def test_a_run_that_changes_nothing_leaves_no_branch_wherever_it_began(
+    work_tree: Path, worktrees: RunWorktrees, tmp_path: Path, start: str
+) -> None:
+    git_text(work_tree, "tag", "-a", "tagged", "-m", "a tag with a text")
+    git_text(work_tree, "tag", "branch", "HEAD")
+    made = worktrees.add(tmp_path / "made", "branch", start)
+    git_text(work_tree, "commit", "-q", "--allow-empty", "-m", "what the person does in the meantime")
+    done = worktrees.end(made, tmp_path / "made", "branch", Worktree(start=start), made.snapshot())
+    assert (done.branch, git_text(work_tree, "branch", "--list", "branch")) == ("", "")
+
+
 LEAVES = [
     [("checkout", "-q", "--detach")],
     [("checkout", "-q", "-b", "own")],
