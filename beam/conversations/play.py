@@ -174,13 +174,8 @@ class _Run:
 
     async def _run_repeat(self, number: int, times: int, worktrees: RepeatWorktrees) -> list[StepResult]:
         replay = self._open_replay(number)
-        record = self.options.record
-        if record is None and replay is not None and replay.mode == "fill":
-            record = self.options.replay
-        recorder = None
-        if record is not None:
-            folder = record / str(number) if times > 1 else record
-            recorder = Recorder(folder, adds=replay is not None)
+        record = self._recording_folder(number, times, replay)
+        recorder = Recorder(record, adds=replay is not None) if record is not None else None
         context = msgspec.structs.replace(self.context, recordings=replay)
         tree = await worktrees.add(number)
         if tree is not None:
@@ -226,6 +221,18 @@ class _Run:
             return None
         own = self.options.replay / str(number)
         return Replay(own if own.is_dir() else self.options.replay, self.options.replay_mode)
+
+    def _recording_folder(self, number: int, times: int, replay: Replay | None) -> Path | None:
+        """Return the folder into which the turns of a repeat are recorded; None if they are not recorded. What a replay
+        fills in is added to the turns that it answers from, because the next replay reads those."""
+        own = None if times == 1 else str(number)
+        if self.options.record is not None:
+            return self.options.record / own if own else self.options.record
+        if replay is None or replay.mode != "fill":
+            return None
+        has_turns = any(path.suffix == ".jsonl" for path in replay.folder.iterdir())
+        is_own = own is None or has_turns or replay.folder.name == own
+        return replay.folder if is_own or own is None else replay.folder / own
 
     def _needs_snapshots(self) -> bool:
         steps = list(self.scenario.all_steps())

@@ -465,6 +465,19 @@ def test_a_replay_that_is_filled_in_says_that_agents_ran(place: Cli) -> None:
     assert (done.code, "the others by the agents" in done.out, "no tool was run again" in done.out) == (0, True, False)
 
 
+def test_what_a_replay_fills_in_is_added_to_the_turns_that_it_answered_from(place: Cli) -> None:
+    scenario(place, one("hello"))
+    assert place("run", "s.yaml", "--record", "flat").code == 0
+    assert place("run", "s.yaml", "--record", "each", "--repeat", "2").code == 0
+    scenario(place, one("hello") + one("other").replace("id: it", "id: two"))
+    (place.project / "none").mkdir()
+    for folder, times in (("flat", "2"), ("each", "1"), ("each", "2"), ("none", "2")):
+        words = ("run", "s.yaml", "--json", "--replay", folder, "--repeat", times, "--replay-mode")
+        assert place(*words, "fill").code == 0
+        again = place(*words, "strict")
+        assert (again.code, again.json["replay"]["exact"]) == (0, 2 * int(times)), (folder, times, again)
+
+
 def test_a_signal_ends_the_turns_and_the_report_is_written_all_the_same(place: Cli) -> None:
     scenario(place, one("hang") + one("after").replace("id: it", "id: two"))
     process = place.start("run", "s.yaml", "--junit", "r.xml")
