@@ -79,7 +79,12 @@ class Membership:
         with self._recording_signals():
             try:
                 self._join()
-                return self._work()
+                try:
+                    return self._work()
+                except NotFoundError:
+                    if self._has_team():
+                        raise
+                    return f"the team {self._team} ended"
             finally:
                 self._leave()
                 if nesting is not None:
@@ -178,11 +183,8 @@ class Membership:
         since, is_idle = time.monotonic(), False
         while True:
             self._raise_if_signalled()
-            try:
-                if self._files.roster().member(self._name) is None:
-                    return f"{self._name} was removed from {self._team}"
-            except NotFoundError:
-                return f"the team {self._team} ended"
+            if self._files.roster().member(self._name) is None:
+                return f"{self._name} was removed from {self._team}"
             worked = False
             for mail in self._files.mail(self._name):
                 self._raise_if_signalled()
@@ -315,7 +317,10 @@ class Membership:
     # -- words ---------------------------------------------------------------------------------------------------------
 
     def _write_to(self, to: str, text: str, *, reply_to: str = "") -> None:
-        """Write to a member; if that member is not in the team, write to the lead."""
+        """Write to a member; if that member is not in the team, write to the lead. If the team ended, the person who
+        started the membership gets the text."""
+        if not self._has_team():
+            self._note(text)
         roster = self._files.roster()
         receiver = to if roster.member(to) is not None else self._lead()
         if receiver == self._name:
@@ -328,6 +333,14 @@ class Membership:
         self._files.post(
             receiver, text[: frames.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None
         )
+
+    def _has_team(self) -> bool:
+        """Return whether the team still has a configuration."""
+        try:
+            self._files.roster()
+        except NotFoundError:
+            return False
+        return True
 
     def _report_idle(self) -> None:
         fields = {"from": self._name, "idleReason": "available"}

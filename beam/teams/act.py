@@ -73,7 +73,7 @@ class TeamFiles(TaskFiles):
             "read": False,
             **({"inReplyTo": reply_to} if reply_to else {}),
         }
-        os.makedirs(f"{self.team_dir}/inboxes", exist_ok=True)  # noqa: PTH103 - a text
+        self._make_inboxes()
         path = self.inbox(to)
         with hold_lock(path):
             claude_files.replace(path, [*claude_files.inbox_messages(path), letter])
@@ -122,7 +122,7 @@ class TeamFiles(TaskFiles):
 
         self._change_config(join)
         path = self.inbox(str(value["name"]))
-        os.makedirs(f"{self.team_dir}/inboxes", exist_ok=True)  # noqa: PTH103 - a text
+        self._make_inboxes()
         with hold_lock(path):
             if claude_files.read(path) is None:
                 claude_files.replace(path, [])
@@ -140,6 +140,15 @@ class TeamFiles(TaskFiles):
         """Return the members' entries in the configuration unchanged, with the fields that only beam writes."""
         found = (claude_files.read_parsed(self.config, model.object_in) or {}).get("members")
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+    def _make_inboxes(self) -> None:
+        """Make the directory of the inboxes, but not that of the team. Raises NotFoundError if the team is gone."""
+        try:
+            os.mkdir(f"{self.team_dir}/inboxes")  # noqa: PTH102 - a text
+        except FileExistsError:
+            return
+        except FileNotFoundError:
+            raise NotFoundError(f"the team {self.folder} is gone", "beam team list", subject=self.folder) from None
 
     def _change_config(self, change: Callable[[dict[str, Any]], None]) -> None:
         with hold_lock(self.config):

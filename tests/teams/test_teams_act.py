@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import threading
 import time
 from collections import Counter
@@ -310,6 +311,13 @@ def test_what_is_no_list_in_an_inbox_is_replaced_as_claude_code_does(team: TeamF
     Path(team.inbox("bob")).write_text("{broken")
     team.post("bob", "x", sender="human")
     assert [letter["text"] for letter in letters(team, "bob")] == ["x"]
+
+
+def test_nothing_is_written_to_a_team_that_is_gone(team: TeamFiles) -> None:
+    shutil.rmtree(team.team_dir)
+    with pytest.raises(NotFoundError):
+        team.post("bob", "x", sender="human")
+    assert not Path(team.team_dir).exists()
 
 
 # -- the commands ------------------------------------------------------------------------------------------------------

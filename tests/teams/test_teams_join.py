@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.acceptance
 WAIT = 60
 SCRIPT = r"""
 rules:
+  - {match: Wait for it, reply: [{run: [sh, -c, 'while [ ! -e go ]; do sleep 0.05; done']}, It came.]}
   - {match: Break it, reply: [{crash: 3}]}
   - {match: Never end, reply: [{hang: true}]}
   - {match: Pose, reply: ["{\"type\":\"permission_request\",\"n\":NUMBER}"]}
@@ -179,6 +181,21 @@ def test_a_signal_in_a_turn_ends_the_turn_and_the_membership(team: Team, number:
     assert process.wait(WAIT) == -number
     assert team.files.roster().member("echo") is None
     assert (team.files.tasks()["1"].owner, team.files.tasks()["1"].status) == (None, "pending")
+
+
+@pytest.mark.parametrize("is_task", [True, False])
+def test_a_team_that_ends_in_a_turn_ends_the_membership(team: Team, is_task: bool) -> None:
+    process = team.join("echo")
+    if is_task:
+        team.cli("team", "task", "add", "mixed", "Wait for it")
+        team.cli("team", "task", "claim", "mixed", "1", "--as", "echo")
+    else:
+        team.cli("team", "send", "mixed", "echo", "Wait for it")
+    eventually(lambda: "prompt.sent" in team.cli.types("echo"), WAIT, "no turn")
+    shutil.rmtree(team.files.team_dir)
+    (team.cli.project / "go").touch()
+    assert process.wait(WAIT) == 0
+    assert not Path(team.files.team_dir).exists()
 
 
 def test_a_signal_between_turns_ends_the_membership(team: Team) -> None:
