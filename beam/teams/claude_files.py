@@ -64,14 +64,25 @@ def read_parsed(path: str, parse: Callable[[bytes], T | None]) -> T | None:
 
 
 def inbox_messages(path: str) -> list[Any]:
-    data = read(path)
-    if data is None or not data.strip():
-        return []
+    """Return the messages of an inbox file. Return [] if it has none, also if it stays unreadable: as in Claude Code,
+    the next write then takes its place."""
+    return read_parsed(path, _list_in) or []
+
+
+def _list_in(data: bytes) -> list[Any] | None:
+    """Return the JSON list at the beginning of the bytes. As in Claude Code, bytes that are not UTF-8 are replaced.
+    Bytes after the list may be the rest of an old content."""
     try:
         value = json.loads(data)
-    except (ValueError, RecursionError):
-        return []  # as Claude Code does: the next write takes its place
-    return value if isinstance(value, list) else []
+    except RecursionError:
+        return None
+    except ValueError:
+        text = data.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+        try:
+            value = json.JSONDecoder().raw_decode(text)[0]
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, list) else None
 
 
 def write_new(path: str, value: object) -> None:

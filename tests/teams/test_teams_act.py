@@ -313,6 +313,22 @@ def test_what_is_no_list_in_an_inbox_is_replaced_as_claude_code_does(team: TeamF
     assert [letter["text"] for letter in letters(team, "bob")] == ["x"]
 
 
+@pytest.mark.parametrize("data", [b'[{"text": "caf\xe9"}]', b'[{"text": "caf\xef\xbf\xbd"}] of old"}]'])
+def test_what_waits_in_an_inbox_stays_if_its_bytes_are_not_as_they_should_be(data: bytes, team: TeamFiles) -> None:
+    Path(team.inbox("bob")).write_bytes(data)
+    assert [mail.text for mail in team.mail("bob")] == ["caf\ufffd"]
+    team.post("bob", "x", sender="human")
+    assert [letter["text"] for letter in letters(team, "bob")] == ["caf\ufffd", "x"]
+
+
+def test_an_inbox_that_is_just_being_written_is_read_again(team: TeamFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = Path(team.inbox("bob"))
+    inbox.write_text('[{"text": "half')
+    monkeypatch.setattr(time, "sleep", lambda _: inbox.write_text('[{"text": "half a moment"}]'))
+    team.post("bob", "x", sender="human")
+    assert [letter["text"] for letter in letters(team, "bob")] == ["half a moment", "x"]
+
+
 def test_nothing_is_written_to_a_team_that_is_gone(team: TeamFiles) -> None:
     shutil.rmtree(team.team_dir)
     with pytest.raises(NotFoundError):
