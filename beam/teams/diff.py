@@ -107,6 +107,8 @@ class Diff:
         """Apply a team's configuration."""
         team = self.team(home, name)
         events: list[Event] = []
+        if team.is_ended:  # another team has its name now, and another lead
+            team.session_id, team.lead_pid, team.is_stale = "", None, False
         team.config_gone_ns, team.said_gone, team.is_ended = 0, False, False
         if team.roster is None:
             lead = roster.lead

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from beam.agents.claude.history import TranscriptLine, read
@@ -388,6 +389,18 @@ def test_the_lead_is_found_by_its_session_and_after_a_resume_by_place_and_time()
     diff.session(H, Session(pid=2, start=1, session_id="sid", cwd="/elsewhere"))
     found = diff.lead_of(team)
     assert found is not None and found.pid == 2
+
+
+def test_a_team_with_the_name_of_one_that_ended_has_a_lead_of_its_own() -> None:
+    diff = started()
+    team = diff.teams[H, T]
+    before, now = (Session(pid=pid, start=1, session_id=sid) for pid, sid in ((1, "sid"), (2, "sid-2")))
+    diff.session(H, before)
+    diff.lead_lives(team, before)
+    diff.team_gone(H, T, 5 * S)
+    diff.session(H, now)
+    diff.config(H, T, msgspec.structs.replace(roster(), created_ns=6 * S, session_id="sid-2"), 6 * S)
+    assert (team.session_id, team.lead_pid, diff.lead_of(team)) == ("sid-2", None, now)
 
 
 def test_a_dead_lead_makes_a_stale_team_and_orphans() -> None:
