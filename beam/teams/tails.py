@@ -230,10 +230,15 @@ class Tails:
         """Return whether the transcript is followed."""
         return path in self._tails
 
-    def forget_others(self) -> None:
-        """Forget which transcripts belong to no team, so that they are checked again. This is needed when other teams
-        are known."""
+    def on_other_teams(self) -> None:
+        """Take note that other teams are known than before. The transcripts that belonged to no team are checked again.
+        A session whose team ended and that leads another one now, because it was resumed, speaks for that team."""
         self._others.clear()
+        for path, tail in self._tails.items():
+            is_of_lead = not tail.is_member or Path(path).parent.name != "subagents"
+            team = self._team_of(self._session_of(path)) if is_of_lead else None
+            if team is not None and self._diff.team(self._home, tail.team).is_ended:
+                tail.team, tail.member = team.name, _lead_name(team)
 
     def _folder(self, team: Team) -> str | None:
         lead = team.roster.lead if team.roster else None
@@ -301,23 +306,23 @@ class Tails:
             return None
         if is_member:
             return Tail(path=path, home=self._home, team=team.name, member=name)
-        lead = team.roster.lead if team.roster else None
-        return self._make_subagent_tail(path, team.name, lead.name if lead else LEAD, meta)
+        return self._make_subagent_tail(path, team.name, _lead_name(team), meta)
 
     def _make_subagent_tail(self, path: str, team: str, member: str, meta: Object) -> Tail:
         call_id = string(meta, "toolUseId") or string(meta, "description") or "subagent"
         return Tail(path=path, home=self._home, team=team, member=member, is_member=False, parent=call_id)
 
     def _team_of(self, session_id: str) -> Team | None:
+        """Return the team that the session leads; of several, one that has not ended."""
         teams = [team for team in self._diff.teams.values() if team.home == self._home]
-        return next((team for team in teams if team.session_id == session_id), None)
+        led = [team for team in teams if team.session_id == session_id]
+        return min(led, key=lambda team: team.is_ended, default=None)
 
     def _session_tail(self, path: str) -> Tail | None:
         session_id = Path(path).stem
         team = self._team_of(session_id) or self._diff.teams.get((self._home, f"session-{session_id[:8]}"))
         if team is not None and team.session_id in ("", session_id):
-            lead = team.roster.lead if team.roster else None
-            return Tail(path=path, home=self._home, team=team.name, member=lead.name if lead else LEAD)
+            return Tail(path=path, home=self._home, team=team.name, member=_lead_name(team))
         if self._others.get(path, -1) >= SNIFF:
             return None
         try:
@@ -336,6 +341,11 @@ class Tails:
                 return Tail(path=path, home=self._home, team=name, member=LEAD)
         self._others[path] = len(data)
         return None
+
+
+def _lead_name(team: Team) -> str:
+    lead = team.roster.lead if team.roster else None
+    return lead.name if lead else LEAD
 
 
 def _transcripts(home: str, since_ns: int) -> Iterator[str]:

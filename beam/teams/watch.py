@@ -273,7 +273,7 @@ class Teams:
         if known != self._known:
             self._known = known
             for tails in self._tails.values():
-                tails.forget_others()
+                tails.on_other_teams()
             files = ["*"]
         if not files:
             return

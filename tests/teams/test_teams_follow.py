@@ -509,3 +509,29 @@ _PAST = {
     7: [("00:08", "text", "team-lead@session-1", "", "", {"text": "I go on"})],
     9: [],
 }
+
+
+def test_a_session_that_is_resumed_speaks_for_its_new_team(home: Home, begin: Begin) -> None:
+    home.config("bob")
+    home.lead()
+    home.say(6, "I begin")
+    meta = {"agentType": "bob", "name": "bob", "taskKind": "in_process_teammate", "teamName": "session-1"}
+    home.put("projects/-p/sid/subagents/agent-abob-1.meta.json", meta, 6)
+    home.say(6, "me too", name="sid/subagents/agent-abob-1")
+    watched = begin()
+    watched.look()
+    home.say(11, "in the first team")
+    assert [row[2] for row in watched.look() if row[1] == "text"] == ["team-lead@session-1"]
+    shutil.rmtree(home.path / "teams/session-1")
+    watched.look(12)
+    lead = {"name": "team-lead", "agentId": "team-lead@x", "joinedAt": 20_000, "cwd": "/p"}
+    amy = {"name": "amy", "agentId": "amy@x", "joinedAt": 21_000}
+    value = {"name": "session-2", "createdAt": 20_000, "leadAgentId": "team-lead@x", "leadSessionId": "sid-2"}
+    home.lead(20, startedAt=20_000)
+    home.put("teams/session-2/config.json", {**value, "members": [lead, amy]}, 21)
+    watched.look(22)
+    home.say(23, "in the second team")
+    home.put("projects/-p/sid/subagents/agent-aamy-2.meta.json", {**meta, "name": "amy", "teamName": "session-2"}, 24)
+    home.say(24, "I am new", name="sid/subagents/agent-aamy-2")
+    found = [(row[2], row[5]["text"]) for row in watched.look(25) if row[1] == "text"]
+    assert found == [("team-lead@session-2", "in the second team"), ("amy@session-2", "I am new")]

@@ -363,7 +363,7 @@ def test_a_transcript_that_says_nothing_yet_is_looked_at_again_until_it_is_long(
     assert tails_.changed([str(other)]) == []
     written(other, line(1, teamName="t", agentName="erry"))
     assert tails_.changed([str(other)]) == []
-    tails_.forget_others()
+    tails_.on_other_teams()
     assert rows(tails_.changed([str(other)])) == [("other", "erry", True, None)]
     (tmp_path / "projects/-p/folder.jsonl").mkdir()
     assert tails_.changed([str(tmp_path / "projects/-p/folder.jsonl")]) == []
