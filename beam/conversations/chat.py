@@ -63,11 +63,7 @@ class ChatState:
         agents = self._chat.agents
         if self._chat.order != "address":
             return agents[(agents.index(agent) + 1) % len(agents)]
-        named: list[str] = re.findall(r"@([a-z0-9][a-z0-9_-]*)", text.lower())
-        for name in named:
-            if name in agents and name != agent:
-                return name
-        return None
+        return next((name for name in addressed(text, agents) if name != agent), None)
 
     def prompt(self, agent: str) -> str:
         """Return the next prompt for this agent: the opening, if it has not spoken yet, and the others' texts since its
@@ -98,6 +94,14 @@ class ChatState:
         )
         question = f"Who speaks next? Answer with one name of {names}, or with {DONE} if it is settled."
         return f"{head}{said}\n\n{question}".lstrip()
+
+
+def addressed(text: str, agents: Sequence[str]) -> list[str]:
+    """Return the agents that the text names as `@NAME`, in order. An address such as me@example.org names none, and a
+    `_` or `-` behind a name (`_@NAME_` is emphasis) does not hide it."""
+    words: list[str] = re.findall(r"(?<![a-z0-9])@([a-z0-9][a-z0-9_-]*)", text.lower())
+    names = (word if word in agents else word.rstrip("_-") for word in words)
+    return [name for name in names if name in agents]
 
 
 def _speaker_label(line: ChatLine, agent: str) -> str:

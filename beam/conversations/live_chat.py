@@ -6,13 +6,21 @@ Pure: the caller runs the turns, and tells the conversation how each turn ended.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from beam.base.errors import ExitCode
-from beam.conversations.chat import DONE, HUMAN, ChatLine, ChatState, budget_reached, chosen_speaker, limit_reached
+from beam.conversations.chat import (
+    DONE,
+    HUMAN,
+    ChatLine,
+    ChatState,
+    addressed,
+    budget_reached,
+    chosen_speaker,
+    limit_reached,
+)
 from beam.conversations.expect import value_text
 from beam.conversations.facts import TurnFacts
 from beam.conversations.scenario import Chat, Until
@@ -163,10 +171,9 @@ class LiveChat:
         NAME.
         """
         self._floor.step_in(text, name)
-        words: list[str] = re.findall(r"@([a-z0-9][a-z0-9_-]*)", text.lower())
-        addressed = next((word for word in words if word in self.agents), None)
-        if addressed is not None and addressed != name:
-            self._speaker = addressed
+        named = next(iter(addressed(text, self.agents)), None)
+        if named is not None and named != name:
+            self._speaker = named
         elif name in self.agents and self._order != "address":
             self._pass_on(name, text)
 
