@@ -28,6 +28,7 @@ _GIVEN: dict[str, Any] = {
     "Comparison": {"v": 1, "best": None, "scores": (), "reason": "", "message_id": "", "exit_code": 0},
     "Changes": {"paths": (), "added": 0, "removed": 0, "known": False},
     "ToolUse": {"call_id": "", "input": None, "word": "", "output": "", "is_error": False},
+    "FoundFile": {"is_there": False, "is_inside": False, "text": None, "problem": ""},
     "Exchange": {"session_id": "", "texts": [], "reply": None, "calls": [], "changed": {}, "ending": ""},
     "NextTurn": {"is_choice": False},
     "PlanStep": {"agents": (), "checks": (), "parallel_in": None},
