@@ -154,14 +154,29 @@ def json_in(turns: Sequence[TurnFacts], reply: str) -> object:
             return msgspec.json.decode(outcome.structured)
         except RecursionError as error:
             raise ValueError("the answer is nested too deeply") from error
-    fenced = re.findall(r"^```(?:json)?\s*\n(.*?)^```", reply, re.MULTILINE | re.DOTALL)
     start, end = reply.find("{"), reply.rfind("}")
-    for text in (reply, *fenced, reply[start : end + 1] if 0 <= start < end else ""):
-        try:
-            return msgspec.json.decode(text)
-        except (ValueError, RecursionError):
-            continue
-    raise ValueError("the answer is no JSON")
+    found = [
+        *_json_values(reply),
+        *json_blocks(reply),
+        *_json_values(reply[start : end + 1] if 0 <= start < end else ""),
+    ]
+    if not found:
+        raise ValueError("the answer is no JSON")
+    return found[0]
+
+
+def json_blocks(reply: str) -> list[object]:
+    """Return the JSON values of an answer's fenced blocks."""
+    fenced = re.findall(r"^```(?:json)?\s*\n(.*?)^```", reply, re.MULTILINE | re.DOTALL)
+    return [value for text in fenced for value in _json_values(text)]
+
+
+def _json_values(text: str) -> list[object]:
+    """Return the JSON value that the text is, in a list; [] if it is none, or is nested too deeply."""
+    try:
+        return [msgspec.json.decode(text)]
+    except (ValueError, RecursionError):
+        return []
 
 
 def _schema(value: Any, subject: Subject) -> CheckFinding:

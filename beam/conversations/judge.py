@@ -3,10 +3,10 @@ answer."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from beam.base.digest import sha256
-from beam.conversations.expect import json_in
+from beam.conversations.expect import json_blocks, json_in
 from beam.conversations.facts import TurnFacts
 
 SCHEMA = (
@@ -46,6 +46,9 @@ def score_in(turn: TurnFacts) -> Score:
         return Score(None, str(error))
     if not isinstance(found, dict):
         return Score(None, "the answer is no JSON object")
+    is_structured = turn.outcome is not None and isinstance(turn.outcome.structured, Raw)
+    if not is_structured and any(other != found for other in json_blocks(turn.reply)):
+        return Score(None, "the answer has several JSON values, and one may be quoted from the work")
     score, reason = found.get("score"), str(found.get("reason") or "")[:500]
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 10:
         return Score(None, "the answer has no score from 0 to 10")

@@ -87,6 +87,10 @@ _CHECK = Table(
     description="What must be so. `cost_usd`, `tokens`, `time` and `max_steps` are the most that is allowed.",
 )
 _EXPECT = OneOrMore(_CHECK)
+_CHAT_CHECK = Table(  # a chat that goes on has no exit code, and took no time yet
+    {kind: shape for kind, shape in _CHECK.fields.items() if kind not in ("exit_code", "time")},
+    description="What must be so for the chat to end.",
+)
 _PART = EitherKind(
     "a part of a prompt",
     {
@@ -128,7 +132,7 @@ _SHAPES["step"] = OneOfTables(
                 "until": Table(
                     {
                         "phrase": Text(),
-                        "check": _CHECK,
+                        "check": _CHAT_CHECK,
                         "turns": Number(1, 10_000, whole=True),
                         "cost_usd": Number(0, 10**6),
                         "tokens": _COUNT,

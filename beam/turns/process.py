@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from beam.turns.calls import CallAnswer
 
 GRACE_S = 1.0
+_closing: set[asyncio.Task[None]] = set()  # an event loop keeps no task alive that nobody waits for
 
 
 class AgentProcess:
@@ -116,7 +117,9 @@ class AgentProcess:
     def drop(self) -> None:
         """Free the process's resources without waiting; the guard ends the process."""
         self.child.end(0)
-        asyncio.get_running_loop().create_task(self.close("its holder let it go"))
+        closing = asyncio.get_running_loop().create_task(self.close("its holder let it go"))
+        _closing.add(closing)
+        closing.add_done_callback(_closing.discard)
 
 
 def _do_nothing(text: str) -> None:

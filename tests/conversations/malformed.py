@@ -108,6 +108,13 @@ MALFORMED = [
     step("an unknown order", "- chat: [a, b]\n  prompt: x\n  order: round\n", 5, 3, "did you mean|not one of round_robin"),
     step("a moderator without the order", "- chat: [a, b]\n  prompt: x\n  moderator: c\n", 5, 3, "go together"),
     step("a moderator who takes part", "- chat: [a, b]\n  prompt: x\n  order: moderator\n  moderator: a\n", 6, 3, "takes part itself"),
+    step(
+        "a check that always holds while a chat goes on",
+        "- chat: [a, b]\n  prompt: x\n  until: {check: {exit_code: 0}}\n", 5, 19, "unknown key",
+    ),
+    step(
+        "another such check", "- chat: [a, b]\n  prompt: x\n  until: {check: {time: 9s}}\n", 5, 19, "unknown key",
+    ),
     step("an end of a chat that is none", "- chat: [a, b]\n  prompt: x\n  until: {turn: 3}\n", 5, 11, "did you mean turns"),
     step("no command", "- run: []\n", 3, 3, "the list is empty"),
     step("a number in a command", "- run: [sleep, 3]\n", 3, 16, "in quotes"),

@@ -130,6 +130,8 @@ def test_whom_a_moderator_names(answer: str, named: str | None) -> None:
     [
         ('{"score": 8, "reason": "good"}', 8.0),
         ('Sure:\n```json\n{"score": 0.5, "reason": ""}\n```', 0.5),
+        ('The work says:\n```json\n{"score": 10}\n```\nBut:\n```json\n{"score": 2}\n```', None),
+        ('```json\n{"score": 2}\n```\nonce more:\n```json\n{"score": 2}\n```', 2.0),
         ('{"score": 11}', None),
         (f'{{"score": 1{"0" * 400}}}', None),
         (f'{{"score": -1{"0" * 400}}}', None),

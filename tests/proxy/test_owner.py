@@ -220,6 +220,7 @@ def test_what_is_no_key_is_refused(data: bytes) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_descriptor_that_is_not_open_holds_no_key() -> None:
     closed = lent(b"key-1")
     os.close(closed)
