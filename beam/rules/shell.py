@@ -135,25 +135,18 @@ _SHELLS = re.compile(
 )
 _PREFIX_WORDS = frozenset(  # words that may come before the name of the command
     (
-        "sudo",
-        "doas",
-        "env",
-        "command",
-        "builtin",
-        "eval",
-        "exec",
-        "nohup",
-        "time",
-        "timeout",
-        "nice",
-        "ionice",
-        "stdbuf",
+        *("sudo", "doas", "env", "command", "builtin", "coproc", "eval", "exec", "nohup", "time", "timeout", "nice"),
+        *("ionice", "setsid", "stdbuf", "strace", "watch", "xargs"),
+        *("then", "do", "else", "!", "if", "while", "until"),
     )
-) | {"coproc", "setsid", "xargs", "watch", "strace", "then", "do", "else", "!", "if", "while", "until"}
+)
 
 _RUNNERS = frozenset(  # programs that run a command which begins at any of their words
-    ("busybox", "chroot", "chrt", "find", "flock", "nsenter", "parallel", "runuser", "script", "setpriv", "ssh", "su")
-) | {"taskset", "trap", "unshare"}
+    (
+        *("busybox", "chroot", "chrt", "find", "flock", "nsenter", "parallel", "runuser", "script", "setpriv", "ssh"),
+        *("su", "taskset", "trap", "unshare"),
+    )
+)
 _BEFORE_COMMAND = frozenset(("-exec", "-execdir", "-ok", "-okdir"))  # words of find
 _MAX_PREFIX_WORDS = 100  # before a command, and of find's that begin one
 _MAX_RUNNER_WORDS = 20  # after which a command of such a program is looked for
