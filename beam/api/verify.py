@@ -12,13 +12,13 @@ from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.model import events
 from beam.model.state import State, apply
 from beam.store.chain import ChainCheck
-from beam.store.segment import LineDecoder, Segment, check_version, segments, whole_lines
+from beam.store.segment import LineDecoder, Segment, check_version, segment_name, segments, whole_lines
 
 
 def find_damage(journal: Path) -> list[str]:
     """Return a line for each problem in a journal: damaged lines that no notice covers (a notice has the range of bytes
-    that readers skip), lines that were changed, gaps in the event numbers (`seq`), and segments that do not begin where
-    the segment before ended."""
+    that readers skip), lines that were changed, gaps in the event numbers (`seq`), segments that do not begin where the
+    segment before ended, and segments whose name is another one's."""
     found: list[str] = []
     before: _SegmentEnd | None = None
     for name in segments(journal):
@@ -40,6 +40,8 @@ def find_damage(journal: Path) -> list[str]:
         check = ChainCheck()
         found += _changed_lines(path, segment, check)
         expected = segment.state.seq + 1
+        if name != segment_name(expected):
+            found.append(f"{path}: it begins with event {expected}, so its name should be {segment_name(expected)}")
         for event in segment.events:
             if event.seq != expected:
                 found.append(f"{path}: event {event.seq} stands where {expected} should")

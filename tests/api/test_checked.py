@@ -258,6 +258,14 @@ def test_a_segment_that_was_cut_short_is_seen_in_the_next_one(root: Root) -> Non
     assert any(line.startswith(f"{second}:1: its snapshot says seq ") for line in said)
 
 
+@pytest.mark.slow
+def test_a_segment_whose_name_is_another_is_named(root: Root) -> None:
+    found = journal(root)
+    _, second, *_ = sorted(found.glob("*.jsonl"))
+    renamed = second.rename(second.with_name("000000000003.jsonl"))
+    assert find_damage(found) == [f"{renamed}: it begins with event 4, so its name should be 000000000004.jsonl"]
+
+
 def test_a_notice_covers_what_a_crash_left(root: Root) -> None:
     record(root, "box", started())
     (segment,) = root.place("box").journal.glob("*.jsonl")
