@@ -9,16 +9,23 @@ from beam.base.errors import CorruptError, DiskError
 from beam.model.events import AnyEvent
 from beam.store.segment import LineDecoder, check_snapshot, segments
 
+_TAIL_BYTES = 256  # enough for the hash of the last line, which covers all earlier lines
+
 
 class Reader:
     """Returns the events of a journal after a position, in order. Between calls it keeps no file open, and it takes no
-    lock."""
+    lock.
+
+    If another journal is in the directory (the agent was removed, and there is a new one of that name), the reader
+    starts over at its beginning.
+    """
 
     def __init__(self, directory: Path, after_seq: int = 0) -> None:
         self.directory = directory
         self.seq = after_seq
         self._name = ""
         self._offset = 0
+        self._tail = b""  # the last bytes read of the current segment
         self._is_in_snapshot = True
         self._lines: LineDecoder | None = None
 
@@ -38,10 +45,11 @@ class Reader:
                     return found
                 if self._name:
                     self._read_segment(found)
+                    if not self._name:
+                        continue
                 if self._lines is not None:
                     self._lines.check_whole()
-                self._name, self._offset, self._lines = following, 0, LineDecoder(self.directory / following)
-                self._is_in_snapshot = True
+                self._begin_segment(following)
         except CorruptError:
             raise
         except DiskError:
@@ -49,25 +57,43 @@ class Reader:
                 raise
             return found
 
+    def _begin_segment(self, name: str) -> None:
+        self._name, self._offset, self._tail = name, 0, b""
+        self._lines, self._is_in_snapshot = LineDecoder(self.directory / name), True
+
+    def _start_over(self) -> None:
+        self.seq, self._name, self._lines = 0, "", None
+
     def _next_segment(self) -> str | None:
         names = segments(self.directory)
         if self._name:
             later = [name for name in names if name > self._name]
-            return later[0] if later else None
+            if later or not names or self._name in names:
+                return later[0] if later else None
+            self._start_over()
         holding = [name for name in names if int(name[:-6]) <= self.seq + 1]
         return holding[-1] if holding else (names[0] if names else None)
 
     def _read_segment(self, found: list[AnyEvent]) -> None:
-        """Read the events that are new in the current segment, and append them to `found`."""
+        """Read the events that are new in the current segment, and append them to `found`. Start over if the file is
+        another one: if it is shorter than before, or other bytes precede the new ones."""
         path = self.directory / self._name
         lines = self._lines
         assert lines is not None
         try:
-            if self._offset and path.stat().st_size <= self._offset:
+            if self._offset and (size := path.stat().st_size) <= self._offset:
+                if size < self._offset:
+                    self._start_over()
                 return
-            for data in files.read_pieces(path, self._offset):
+            tail = self._tail
+            for piece in files.read_pieces(path, self._offset - len(tail)):
+                if not piece.startswith(tail):
+                    self._start_over()
+                    return
+                data, tail = piece[len(tail) :], b""
                 begin = self._offset
                 self._offset += len(data)
+                self._tail = (self._tail + data)[-_TAIL_BYTES:]
                 if self._is_in_snapshot:
                     end = data.find(b"\n") + 1
                     if not end:

@@ -316,10 +316,10 @@ def test_a_message_that_ended_a_moment_ago_is_known_in_the_next_segment_too(tmp_
     assert journal.state.known == {}
 
 
-def rotated(directory: Path, count: int) -> Journal:
+def rotated(directory: Path, count: int, text: str = "") -> Journal:
     journal = begin(directory, SMALL)
     for number in range(count):
-        journal.append(events.Text(text=f"{number:04}" * 60))
+        journal.append(events.Text(text=f"{text}{number:04}" * 60))
         journal.rotate_if_due()
     return journal
 
@@ -388,6 +388,17 @@ def test_a_reader_of_a_journal_that_does_not_exist_yet_sees_all_of_it_later(tmp_
     assert reader.poll() == []
     rotated(tmp_path / "j", 12)
     assert seqs(reader.poll()) == list(range(1, 13))
+
+
+@pytest.mark.parametrize(("before", "later"), [(3, 1), (3, 8), (3, 40), (12, 3), (12, 13)])
+def test_a_reader_starts_over_with_another_journal_in_the_same_place(tmp_path: Path, before: int, later: int) -> None:
+    rotated(tmp_path / "j", before)
+    reader = Reader(tmp_path / "j")
+    assert seqs(reader.poll()) == list(range(1, before + 1))
+    (tmp_path / "j").rename(tmp_path / "away")
+    assert reader.poll() == []
+    rotated(tmp_path / "j", later, "new")
+    assert seqs(reader.poll()) == list(range(1, later + 1))
 
 
 def test_half_a_line_is_not_read_until_it_is_whole(tmp_path: Path) -> None:
