@@ -255,7 +255,7 @@ class Broker:
             served.look_at = self.context.clock.monotonic() + min(waits)
 
     def _expire_without_room(self, served: ServedAgent) -> None:
-        """Dead-letter the expired messages of an agent whose next turn waits for the end of other agents' turns."""
+        """Close the expired messages of an agent whose next turn waits for the end of other agents' turns."""
         assert served.lease is not None
         try:
             self._look_again_in(served, None, served.lease.waiting.expire())
