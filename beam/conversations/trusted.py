@@ -97,6 +97,7 @@ def _agent_findings(scenario: Scenario, context: RootContext) -> Iterator[Findin
 
 
 def _step_findings(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
+    with_agents = with_scenario(context, scenario)
     for step in scenario.all_steps():
         if isinstance(step, Run):
             yield from _command_findings(step.command, context)
@@ -106,9 +107,24 @@ def _step_findings(scenario: Scenario, context: RootContext) -> Iterator[Finding
         for options in _options_of(step):
             if options.access not in (None, "read"):
                 yield _finding(f"it gives {_agents_text(step)} {options.access} access")
+        yield from _prompt_findings(step, scenario, with_agents)
         for part in getattr(step, "prompt", ()):
             if part.kind == "file" and not _is_inside(Path(part.value), context.home.project):
                 yield _finding(f"it puts {scan.shorten(part.value)}, which is outside of this folder, into a prompt")
+
+
+def _prompt_findings(step: Step, scenario: Scenario, context: RootContext) -> Iterator[Finding]:
+    """Yield a finding for each agent that gets a prompt of the step with more than `read` access by its own settings:
+    what it does with that access is what the prompt says."""
+    for name, options in _prompted(step):
+        if options.access is not None or "access" in scenario.agents.get(name, {}):
+            continue  # the scenario itself says the access, which is another finding
+        try:
+            access = context.config.resolve(name).settings.access
+        except BeamError:
+            continue  # an agent that can't run needs no trust
+        if access not in (None, "read"):
+            yield _finding(f"it prompts {name}, which has {access} access")
 
 
 def _schema_findings(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
@@ -132,6 +148,17 @@ def _options_of(step: Step) -> Iterator[TurnOptions]:
     for each in checks_of(step):
         if isinstance(each.value, Judging):
             yield each.value.options
+
+
+def _prompted(step: Step) -> Iterator[tuple[str, TurnOptions]]:
+    """Yield each agent that gets a prompt of the step, with the options of its turn."""
+    if isinstance(step, (Send, Chat)):
+        yield from ((name, step.options) for name in step.agents)
+    if isinstance(step, Chat) and step.moderator is not None:
+        yield step.moderator, step.options
+    judgings = [step.judging] if isinstance(step, Judge) else []
+    for judging in (*judgings, *(each.value for each in checks_of(step) if isinstance(each.value, Judging))):
+        yield judging.agent, judging.options
 
 
 def _agents_text(step: Step) -> str:

@@ -40,6 +40,26 @@ def test_what_runs_code_or_gives_more_than_reading_has_to_be_trusted(root: Root,
     assert [found.name for found in findings_of_scenario(scenario(root, steps), root.context)] == wanted
 
 
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        ("- send: [worker, other]\n  prompt: x\n", ["worker"]),
+        ("- send: worker\n  prompt: x\n  access: read\n", []),
+        ("- chat: [box, other]\n  prompt: x\n  order: moderator\n  moderator: worker\n", ["worker"]),
+        ("- send: other\n  prompt: x\n- judge: worker\n  rubric: x\n", ["worker"]),
+        ("- send: other\n  prompt: x\n  expect: {judge: {agent: worker, rubric: x}}\n", ["worker"]),
+        ("- send: nobody\n  prompt: x\n", []),
+    ],
+)
+def test_a_prompt_for_an_agent_that_may_do_more_than_read_has_to_be_trusted(
+    root: Root, steps: str, wanted: list[str]
+) -> None:
+    written = root.base / "beam.yaml"
+    written.write_text(written.read_text().replace("worker: {", "worker: {access: full, "))
+    found = [found.name for found in findings_of_scenario(scenario(root, steps), root.reload())]
+    assert found == [f"it prompts {name}, which has full access" for name in wanted]
+
+
 def test_a_scenario_is_refused_until_it_is_trusted_and_again_once_it_changed(root: Root) -> None:
     del root.environ["BEAM_TRUST"]
     context = root.reload()
