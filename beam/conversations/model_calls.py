@@ -17,6 +17,7 @@ from beam.model.message import ModelCalls
 from beam.model.outcome import ModelCallCounts
 
 FIGURES = ("calls", "live", "exact", "minor", "major", "unmatched", "filled")
+_TURN_FILE = "recording.json"  # in each folder of a turn
 
 
 class RunModelCalls(Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class ModelFolders:
     def __init__(self, asked: RunModelCalls, number: int, times: int) -> None:
         self._asked = asked
         folder = asked.folder
-        if folder is not None and (times > 1 if asked.record is not None else (folder / str(number)).is_dir()):
+        if folder is not None and (times > 1 if asked.record is not None else _is_of_repeat(folder / str(number))):
             folder = folder / str(number)
         self._folder = folder
         self._turn_numbers: dict[tuple[str, str], int] = {}
@@ -64,6 +65,11 @@ class ModelFolders:
         if self._asked.fill and not Path(folder).is_dir():
             return ModelCalls(record=folder)  # a turn that is new in the file
         return ModelCalls(replay=folder, fill=self._asked.fill)
+
+
+def _is_of_repeat(folder: Path) -> bool:
+    """Return whether the folder is that of a repeat. It may also be that of a step whose name is a number."""
+    return folder.is_dir() and not any((turn / _TURN_FILE).exists() for turn in folder.iterdir())
 
 
 def check_replay(asked: RunModelCalls) -> None:

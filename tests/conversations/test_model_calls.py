@@ -34,6 +34,20 @@ def test_each_repeat_records_into_a_folder_of_its_own_and_replays_from_it_where_
     assert folders(RunModelCalls(replay=tmp_path), ("s", "a"), number=2, times=3) == [str(tmp_path / "2/s/a-1")]
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_step_whose_name_is_a_number_is_no_repeat(tmp_path: Path, times: int) -> None:
+    turns = (("1", "a"), ("2", "b"), ("2", "b"))
+    recorded = [folders(RunModelCalls(record=tmp_path), *turns, number=number, times=times) for number in (1, 2)][
+        :times
+    ]
+    for folder in [each for found in recorded for each in found]:
+        Path(folder).mkdir(parents=True)
+        (Path(folder) / "recording.json").touch()
+    for fill in (False, True):
+        asked = RunModelCalls(replay=tmp_path, fill=fill)
+        assert [folders(asked, *turns, number=number, times=times) for number in (1, 2)][:times] == recorded
+
+
 def test_without_a_folder_nothing_is_reported_of_the_calls() -> None:
     assert ModelFolders(RunModelCalls(), 1, 1).next("s", "a") is UNSET
 
