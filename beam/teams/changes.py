@@ -27,6 +27,7 @@ HOT_SWEEP_S = 2.0  # how often the live teams are checked, because a notificatio
 FULL_SWEEP_S = 30.0  # how often everything is checked; also done after a burst or a pause of this process
 SWEEP_SHARE = 0.003  # the largest share of the time for checking the live teams
 MISSING_S = 0.1  # how soon a directory that was not there is noticed
+REPLACED_S = 1.0  # how soon it is noticed that another directory has the path of one that was moved away
 POLL_S = 0.04
 POLL_ALL_S = 0.2
 SLICE = 100  # files that are checked between two checks for changes
@@ -70,6 +71,7 @@ class Changes:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._watching: tuple[str, ...] = ()
+        self._identities: dict[str, tuple[int, int] | None] = {}
         self.hot: dict[str, frozenset[str]] = {}
         self._listener: Notify | NotifyElsewhere | None = None
         self.error = ""
@@ -168,8 +170,17 @@ class Changes:
     def _existing_paths(self) -> tuple[str, ...]:
         return tuple(path for path in self._wanted if Path(path).is_dir())
 
-    def _start_listener(self) -> Notify | NotifyElsewhere | None:
+    def _is_replaced(self) -> bool:
+        """Return whether another directory has the path of a watched one. A notification does not tell that a directory
+        was moved away, or that a link above it leads elsewhere now."""
+        return any(disk.identity(path) != self._identities[path] for path in self._watching)
+
+    def _set_watching(self) -> None:
         self._watching = self._existing_paths()
+        self._identities = {path: disk.identity(path) for path in self._watching}
+
+    def _start_listener(self) -> Notify | NotifyElsewhere | None:
+        self._set_watching()
         if not self._watching:
             return None
         try:
@@ -201,9 +212,10 @@ class Changes:
                 full = now if now - full >= POLL_ALL_S else full
                 self._stop.wait(POLL_S)
                 continue
-            if len(self._watching) < len(self._wanted) and now - missing >= self._recheck_interval_s():
+            interval_s = self._recheck_interval_s() if len(self._watching) < len(self._wanted) else REPLACED_S
+            if now - missing >= interval_s:
                 missing = now
-                if self._existing_paths() != self._watching:
+                if self._existing_paths() != self._watching or self._is_replaced():
                     before, notify = notify, self._start_listener()
                     if before is not None:
                         before.close()

@@ -113,6 +113,15 @@ def entries(path: str) -> Iterator[os.DirEntry[str]]:
         return
 
 
+def identity(path: str) -> tuple[int, int] | None:
+    """Return the device and inode of what is at the path; None if there is nothing."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a text
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def small_files(home: str, groups: frozenset[str] | None = None) -> Iterator[tuple[TeamFile, Signature]]:
     """Yield (file, signature) for each configuration, inbox, task and session of a home. With `groups`, only the files
     of the named teams and task lists are included, and no sessions."""

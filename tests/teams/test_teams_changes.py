@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from beam.teams.changes import SLICE, Changes
+from beam.teams.disk import FOLDERS
 from beam.teams.notify_elsewhere import NotifyElsewhere
+from tests.support.cli import eventually
 
 
 def tasks(home: Path, count: int) -> Path:
@@ -50,6 +52,28 @@ def test_a_watcher_of_a_directory_that_appears_later_is_woken_by_it_and_ends_at_
     assert wake.wait(10)
     changes.close()
     assert changes._thread is not None and not changes._thread.is_alive()
+
+
+@pytest.mark.slow
+def test_a_home_that_another_one_replaces_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beam.teams.changes.FULL_SWEEP_S", 10_000)
+    for name in ("one", "other"):
+        for folder in FOLDERS:
+            (tmp_path / name / folder).mkdir(parents=True)
+    home, wake = tmp_path / "home", threading.Event()
+    home.symlink_to(tmp_path / "one")
+    changes = Changes([str(home)], wake=wake)
+    changes.start()
+    before = changes._listener
+    home.unlink()
+    home.symlink_to(tmp_path / "other")
+    eventually(lambda: changes._listener is not before, 60)
+    changes.take_reported()
+    wake.clear()
+    (tmp_path / "other" / "tasks" / "session-1").mkdir()
+    (tmp_path / "other" / "tasks" / "session-1" / "1.json").write_text("{}")
+    eventually(lambda: any(copy.file.name == "1" for copy in changes.take_reported()[0]), 60)
+    changes.close()
 
 
 @pytest.mark.slow

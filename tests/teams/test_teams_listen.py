@@ -235,7 +235,7 @@ def run(changes: Changes, *turns: Turn, step: float = 0.0, monkeypatch: pytest.M
     monkeypatch.setattr(changes, "sweep", sweep)
     monkeypatch.setattr(module, "time", Clock(step))
     told = Told(*turns, last=changes._stop.set)
-    changes._watching = changes._existing_paths()
+    changes._set_watching()
     changes._run(told)  # type: ignore[arg-type]
     assert told.is_closed
     return told, sweeps
@@ -282,7 +282,7 @@ def test_a_directory_that_appears_is_watched_from_then_on(
     monkeypatch.setattr(changes, "_new_listener", listener)
     first = Told(([], False), ([], False), last=(tmp_path / "agents").mkdir)
     monkeypatch.setattr(module, "time", Clock(0.4))
-    changes._watching = changes._existing_paths()
+    changes._set_watching()
     changes._run(first)  # type: ignore[arg-type]
     assert made == [changes._wanted]
     assert first.is_closed and taken(changes)[1] == ["*"]
@@ -291,7 +291,7 @@ def test_a_directory_that_appears_is_watched_from_then_on(
 
 def test_a_directory_that_is_named_as_gone_is_looked_for_again(home: Home) -> None:
     changes = watcher(home)
-    changes._watching = changes._existing_paths()
+    changes._set_watching()
     assert len(changes._watching) == 4 and changes._recheck_interval_s() == 0.5
     (home.path / "sessions").rmdir()
     listened(changes, ([f"{home.text}/sessions", f"{home.text}/tasks"], False))
