@@ -87,10 +87,11 @@ class Reader:
                 return
             tail = self._tail
             for piece in files.read_pieces(path, self._offset - len(tail)):
-                if not piece.startswith(tail):
+                known, tail = tail[: len(piece)], tail[len(piece) :]
+                if not piece.startswith(known):
                     self._start_over()
                     return
-                data, tail = piece[len(tail) :], b""
+                data = piece[len(known) :]
                 begin = self._offset
                 self._offset += len(data)
                 self._tail = (self._tail + data)[-_TAIL_BYTES:]
