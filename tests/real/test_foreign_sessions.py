@@ -283,7 +283,7 @@ def test_a_background_job_of_claude_is_told_once_and_stands_once_while_it_lives(
         known = [json.loads(line) for line in cli("status", "--all", "--json").out.splitlines()]
         return [(line["session_id"], line["state"]) for line in known if line.get("folder") == str(place.cli.project)]
 
-    assert lines() == [(found[0]["session_id"], "idle")]
+    eventually(lambda: lines() == [(found[0]["session_id"], "idle")], WAIT, what="it does not rest after its turn")
     stopped = subprocess.run(["claude", "stop", found[0]["session_id"][:8]], env=env, capture_output=True, check=False)
     assert stopped.returncode == 0, stopped
     eventually(lambda: lines() == [], 30, what="it stands after its end")

@@ -40,8 +40,7 @@ def at(beam: Cli, name: str, agents_path: str, url: str) -> Cli:
 
 
 def send(cli: Cli, name: str, text: str, *options: str) -> Ended:
-    rights = () if name == "aider" else ("--access", "full")
-    return cli("send", name, "--via", "exec", "--json", *rights, *options, stdin=text, timeout=300)
+    return cli("send", name, "--via", "exec", "--json", "--access", "full", *options, stdin=text, timeout=300)
 
 
 @pytest.mark.parametrize(
