@@ -147,7 +147,13 @@ def _reply(context: RootContext, request: Request, sender: Sender) -> Steps[Answ
 
     paths = _paths_of(context, request.target)
     outcome = yield from reply_in_steps(
-        context, paths, request.target, request.text, failed=request.failed, at_most=sender.at_most
+        context,
+        paths,
+        request.target,
+        request.text,
+        failed=request.failed,
+        at_most=sender.at_most,
+        rules=sender.rules,
     )
     return Answer(outcome=outcome)
 

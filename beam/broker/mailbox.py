@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 
+from msgspec import UNSET
+
 from beam.agents import registry
 from beam.base.clock import recorded_ns, rfc3339
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
@@ -17,6 +19,7 @@ from beam.broker.log import AgentLog
 from beam.model import events
 from beam.model.message import Access, Message
 from beam.model.outcome import Class, Outcome, Status, Verdict
+from beam.model.rule_lists import RuleLists
 from beam.model.state import SENT
 from beam.process import tree
 from beam.root import discovery
@@ -123,11 +126,12 @@ def reply_in_steps(
     *,
     failed: bool,
     at_most: Access | None = None,
+    rules: RuleLists | None = None,
 ) -> Steps[Outcome]:
     """Answer a message like `reply`, but in steps, for a caller that must not block until the mailbox's lease is free.
 
-    `at_most` is the access level of the answering agent. A turn that gets this answer as a message has at most that
-    level.
+    `at_most` is the access level of the answering agent, and `rules` are the rules of its turn. Both bind a turn that
+    gets this answer as a message.
     """
     lease = yield from _acquire_lease(context, paths)
     log = lease.log
@@ -161,6 +165,7 @@ def reply_in_steps(
                 via="mailbox",
                 duration_s=round(max(0, context.clock.now_ns() - began) / 1e9, 3),
                 at_most=at_most,
+                rules=UNSET if rules is None else rules,
             ),
             turn=turn.turn,
             message_id=message_id,

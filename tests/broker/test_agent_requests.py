@@ -298,6 +298,15 @@ def test_an_agent_answers_a_message_of_a_mailbox_with_no_more_rights_than_its_ow
     assert (queued(root, "other").text, queued(root, "other").at_most) == ("yes", "read")
 
 
+def test_an_agents_answer_for_a_mailbox_is_bound_by_the_rules_of_its_turn(root: Root) -> None:
+    question = root.put("box", "well?", sender="other", reply="queue")
+    assert mailbox.recv(root.context, root.place("box"), None) is not None
+    rules = RuleLists(deny=("Bash(git push *)",))
+    who = sender(root, at_most="full", rules=rules)
+    carried_out(root, Request(verb="reply", target=question.id, text="git push"), who)
+    assert queued(root, "other").rules_at_most == rules
+
+
 def test_an_agent_says_that_it_has_no_answer(root: Root) -> None:
     question = root.put("box", "well?")
     assert mailbox.recv(root.context, root.place("box"), None) is not None
