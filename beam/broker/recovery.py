@@ -9,15 +9,17 @@ is closed. The file of a closed message is removed. Each step is idempotent.
 from __future__ import annotations
 
 import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from beam.base import files
 from beam.base.directory_tree import remove_tree
-from beam.base.errors import CorruptError, DiskError
+from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.base.faults import crash_point
-from beam.broker import closing
+from beam.broker import closing, standing
 from beam.broker.outbox import Outboxes
 from beam.broker.sender import Sender
 from beam.broker.waiting import WaitingMessages
@@ -105,9 +107,21 @@ def _drain_outbox(log: AgentLog) -> None:
         at_most=access_word(turn.at_most),
         rules=turn.rules,
         context=SessionContext(session_id=session.session_id if session else None, turn_number=turn.turn),
-        folder=log.context.home.project,
+        folder=_folder_of(log, message, turn.turn_key),
     )
     Outboxes(log).drain_leftovers(sender)
+
+
+def _folder_of(log: AgentLog, message: Message, turn_key: str) -> Path:
+    """Return the agent's own folder, from which it may attach files. If its settings are invalid now or need trust,
+    return the directory of the turn, because the agent could have changed them."""
+    try:
+        check = standing.check_for_message(log.context, message)
+    except BeamError:
+        return log.context.home.turns_of(log.paths) / turn_key
+    if check.standing.refusal is not None:
+        return log.context.home.turns_of(log.paths) / turn_key
+    return Path(os.path.realpath(log.context.home.project / (check.resolved.settings.cwd or "")))
 
 
 def _end_kept_process(log: AgentLog) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from beam.base import files
@@ -226,6 +228,26 @@ def test_a_file_of_an_agent_that_is_dead_blocks_nothing(root: Root) -> None:
     lease = root.hold("worker")
     assert root.boxes("worker") == {"dead": [message.id]} and lease.log.state.open_turn is None
     assert not box.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cwd", ["own", "/"])
+def test_a_request_that_a_dead_turn_left_attaches_only_files_of_the_agents_own_folder(
+    root: Root, monkeypatch: pytest.MonkeyPatch, cwd: str
+) -> None:
+    """`/` stands for what the agent wrote into beam.yaml meanwhile: nobody trusts it."""
+    (root.base / "own").mkdir()
+    declared = (root.base / "beam.yaml").read_text()
+    folders: list[Path] = []
+    monkeypatch.setattr(Outboxes, "drain_leftovers", lambda boxes, sender: folders.append(sender.folder))
+    died_at(root, "sent")
+    (root.base / "beam.yaml").write_text(declared.replace("worker: {", f"worker: {{cwd: {cwd}, "))
+    if cwd == "/":
+        del root.environ["BEAM_TRUST"]
+    root.reload()
+    root.hold("worker").close()
+    of_the_turn = root.context.home.turns_of(root.place("worker")) / ("k" * 32)
+    assert folders == [of_the_turn if cwd == "/" else root.base / "own"]
 
 
 def test_leftovers_of_dead_writers_and_turns_are_swept(root: Root) -> None:
