@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam.api.team_actions import TeamActions
 from beam.base.errors import BeamError, NotFoundError, SignalledError, UsageError
@@ -301,9 +301,12 @@ class Membership:
         self._write_to(self._lead(), f"Task #{task.id} ({task.subject}): {answer}")
 
     def _run_turn(self, text: str, *, key: str | None = None) -> tuple[bool, str]:
+        """Run a turn with this text, as a message of an agent that has the chosen access and is allowed nothing by a
+        rule. Return whether the turn completed, and its answer."""
         joining = self._joining
         try:
-            outcome = self._beam.send(joining.agent, text, key=key, access=joining.access)
+            message = self._beam.message(joining.agent, text, key=key, access=joining.access)
+            outcome = self._beam.deliver(structs.replace(message, at_most=joining.access))
         except SignalledError:
             raise
         except BeamError as error:

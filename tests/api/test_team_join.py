@@ -19,6 +19,7 @@ from beam.api import team_join
 from beam.api.team_actions import TeamActions
 from beam.api.team_join import Joining, Membership
 from beam.base.errors import BeamError, LimitError, SignalledError, UnfinishedError, UsageError
+from beam.model.message import Access, Message, Options, Payload
 from beam.model.outcome import Outcome, Status
 from beam.process import tree
 from beam.teams import act, frames
@@ -41,9 +42,18 @@ class Agents:
         self.sent: list[tuple[str, str, str | None]] = []
         self.nested: list[str | None] = []
         self.keys: list[str | None] = []
+        self.bounds: list[Access | None] = []
 
     def folder(self, agent: str) -> str:
         return f"/work/{agent}"
+
+    def message(self, agent: str, text: str, *, access: Access | None, key: str | None = None) -> Message:
+        payload, options = Payload(text=text), Options(access=access)
+        return Message(id="m", timestamp="", sender="human", to=agent, key=key, payload=payload, options=options)
+
+    def deliver(self, message: Message) -> Outcome:
+        self.bounds.append(message.at_most)
+        return self.send(message.to, message.text, access=message.options.access, key=message.key)
 
     def send(self, agent: str, text: str, *, access: str | None, key: str | None = None) -> Outcome:
         self.sent.append((agent, text, access))
@@ -155,6 +165,16 @@ def test_a_member_joins_greets_the_lead_waits_and_leaves_when_nothing_comes(crew
     }
     assert idle["from"] == "ann"
     assert crew.frames() == [{"type": "idle_notification", "from": "ann", "idleReason": "available"}]
+
+
+@pytest.mark.parametrize("access", ["read", "edit", None])
+def test_mail_and_tasks_are_run_as_messages_of_an_agent_with_no_more_than_the_chosen_access(
+    access: Access | None, crew: Crew
+) -> None:
+    """So no rule of the agent's settings allows more; without a chosen access these settings count."""
+    crew.task()
+    crew.join(lambda: crew.files.post("ann", "make it", sender="bob"), access=access, takes_tasks=True)
+    assert crew.agents.bounds == [access, access]
 
 
 @pytest.mark.parametrize(
