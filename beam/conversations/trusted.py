@@ -114,17 +114,20 @@ def _step_findings(scenario: Scenario, context: RootContext) -> Iterator[Finding
 
 
 def _prompt_findings(step: Step, scenario: Scenario, context: RootContext) -> Iterator[Finding]:
-    """Yield a finding for each agent that gets a prompt of the step with more than `read` access by its own settings:
-    what it does with that access is what the prompt says."""
+    """Yield a finding for each agent that runs its prompt as code, and for each one that gets a prompt of the step with
+    more than `read` access by its own settings: what it does with that access is what the prompt says."""
     for name, options in _prompted(step):
-        if options.access is not None or "access" in scenario.agents.get(name, {}):
-            continue  # the scenario itself says the access, which is another finding
         try:
-            access = context.config.resolve(name).settings.access
+            settings = context.config.resolve(name).settings
+            card = registry.adapter(settings.adapter).card
         except BeamError:
             continue  # an agent that can't run needs no trust
-        if access not in (None, "read"):
-            yield _finding(f"it prompts {name}, which has {access} access")
+        if card.runs_text:  # whoever declared it; beam has such agents of its own
+            yield _finding(f"it has {name} run its prompts, by {settings.adapter}")
+        if options.access is not None or "access" in scenario.agents.get(name, {}):
+            continue  # the scenario itself says the access, which is another finding
+        if settings.access not in (None, "read"):
+            yield _finding(f"it prompts {name}, which has {settings.access} access")
 
 
 def _schema_findings(scenario: Scenario, context: RootContext) -> Iterator[Finding]:

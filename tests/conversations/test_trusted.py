@@ -60,6 +60,24 @@ def test_a_prompt_for_an_agent_that_may_do_more_than_read_has_to_be_trusted(
     assert found == [f"it prompts {name}, which has full access" for name in wanted]
 
 
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        ("- send: bash\n  prompt: x\n", ["it has bash run its prompts, by bash"]),
+        ("- chat: [python, worker]\n  prompt: x\n", ["it has python run its prompts, by python"]),
+        ("- send: shell\n  prompt: x\n", ["it has shell run its prompts, by bash"]),
+        ("- send: worker\n  prompt: x\n- judge: bash\n  rubric: x\n", ["it has bash run its prompts, by bash"]),
+    ],
+)
+def test_a_prompt_that_an_agent_runs_as_code_has_to_be_trusted_whoever_declared_the_agent(
+    root: Root, steps: str, wanted: list[str]
+) -> None:
+    """`bash` and `python` are agents without any declaration."""
+    written = root.base / "beam.yaml"
+    written.write_text(written.read_text().replace("agents:\n", "agents:\n  shell: {adapter: bash, access: read}\n"))
+    assert [found.name for found in findings_of_scenario(scenario(root, steps), root.reload())] == wanted
+
+
 def test_a_scenario_is_refused_until_it_is_trusted_and_again_once_it_changed(root: Root) -> None:
     del root.environ["BEAM_TRUST"]
     context = root.reload()
