@@ -16,6 +16,7 @@ from beam.agents import registry
 from beam.base.digest import sha256
 from beam.base.errors import BeamError, UntrustedError
 from beam.broker.context import RootContext
+from beam.config.resolve import SCENARIO
 from beam.conversations.machine import with_scenario
 from beam.conversations.scenario import (
     Chat,
@@ -115,15 +116,18 @@ def _step_findings(scenario: Scenario, context: RootContext) -> Iterator[Finding
 
 def _prompt_findings(step: Step, scenario: Scenario, context: RootContext) -> Iterator[Finding]:
     """Yield a finding for each agent that runs its prompt as code, and for each one that gets a prompt of the step with
-    more than `read` access by its own settings: what it does with that access is what the prompt says."""
+    more than `read` access or an allow rule by its own settings: what it does with that is what the prompt says."""
     for name, options in _prompted(step):
         try:
-            settings = context.config.resolve(name).settings
-            card = registry.adapter(settings.adapter).card
+            resolved = context.config.resolve(name)
+            card = registry.adapter(resolved.settings.adapter).card
         except BeamError:
             continue  # an agent that can't run needs no trust
+        settings = resolved.settings
         if card.runs_text:  # whoever declared it; beam has such agents of its own
             yield _finding(f"it has {name} run its prompts, by {settings.adapter}")
+        for rule in (rule for each in resolved.rules if each.whose != SCENARIO for rule in each.lists.allow):
+            yield _finding(f"it prompts {name}, which is allowed {scan.shorten(rule)}")
         if options.access is not None or "access" in scenario.agents.get(name, {}):
             continue  # the scenario itself says the access, which is another finding
         if settings.access not in (None, "read"):

@@ -78,6 +78,18 @@ def test_a_prompt_that_an_agent_runs_as_code_has_to_be_trusted_whoever_declared_
     assert [found.name for found in findings_of_scenario(scenario(root, steps), root.reload())] == wanted
 
 
+@pytest.mark.parametrize("access", ["", "  access: read\n"])
+def test_a_prompt_for_an_agent_that_a_rule_allows_something_has_to_be_trusted(root: Root, access: str) -> None:
+    written = root.base / "beam.yaml"
+    rules = "rules: {allow: [Bash(make)], deny: [Bash(rm *)]}"
+    written.write_text(
+        written.read_text().replace("worker: {", f"worker: {{{rules}, ") + "defaults: {rules: {deny: [Read]}}\n"
+    )
+    asked = scenario(root, f"- send: [worker, other]\n  prompt: x\n{access}")
+    found = [each.name for each in findings_of_scenario(asked, root.reload())]
+    assert found == ["it prompts worker, which is allowed Bash(make)"]
+
+
 def test_a_scenario_is_refused_until_it_is_trusted_and_again_once_it_changed(root: Root) -> None:
     del root.environ["BEAM_TRUST"]
     context = root.reload()
