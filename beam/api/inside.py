@@ -198,6 +198,14 @@ def caller_turn(environ: Mapping[str, str]) -> CallerTurn | None:
     return CallerTurn(agent, Path(folder))
 
 
+def check_person(environ: Mapping[str, str], what: str) -> None:
+    """Raise UsageError if the calling process belongs to an agent. `what` completes "only a person …"."""
+    turn = caller_turn(environ)
+    me = turn.agent if turn is not None else environ.get("BEAM_AGENT")
+    if me:
+        raise UsageError(f"only a person {what}; this is a process of {me}", "use a shell of your own")
+
+
 def _guard_environment() -> dict[str, str] | None:
     """Return the environment of the turn's guard, which is an ancestor of this process; None if no guard is visible."""
     for words in table.ancestor_environments(_DEEPEST):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from beam.api.inside import check_person
 from beam.base.errors import NotFoundError, UsageError
 from beam.teams import act, frames
 from beam.teams.act import TeamFiles
@@ -34,9 +35,10 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 class TeamActions:
     """Changes one team, which is looked up by name in these Claude homes (Claude Code's configuration directories).
-    Raises NotFoundError if there is no such team, UsageError if several teams match."""
+    Raises NotFoundError if there is no such team, UsageError if several teams match or the caller is an agent."""
 
     def __init__(self, environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = ()) -> None:
+        check_person(environ, "acts on a team")
         teams = [team for team in TeamsSnapshot(homes(environ, claude_homes)).teams() if team.roster is not None]
         found = [team for team in teams if team.name == name] or [team for team in teams if name and name in team.name]
         if not found:
@@ -128,7 +130,9 @@ class TeamActions:
 
 
 def create_team(environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = (), cwd: str = "") -> None:
-    """Create a team that is not led by a Claude Code process. Raises UsageError if a team of that name exists."""
+    """Create a team that is not led by a Claude Code process. Raises UsageError if a team of that name exists, or if
+    the caller is an agent."""
+    check_person(environ, "makes a team")
     act.create(homes(environ, claude_homes)[0], name, session_id=str(uuid.uuid4()), cwd=cwd)
 
 

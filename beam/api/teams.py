@@ -175,8 +175,11 @@ def install_hooks(scope: str, *, environ: Mapping[str, str], project: Path, remo
     """Add `beam team hook` to Claude Code's settings of that scope (user, project, local); with `remove`, remove it
     there.
 
-    Raises ConfigError for settings that beam does not understand.
+    Raises ConfigError for settings that beam does not understand, UsageError if the caller is an agent.
     """
+    from beam.api.inside import check_person
+
+    check_person(environ, "changes Claude Code's settings")
     path = hooks_install.settings_path(scope, home=Path(homes(environ)[0]), project=project)
     kept = state_dir(environ) / "settings"
     sweep(spool_dir(environ), time.time_ns())

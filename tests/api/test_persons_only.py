@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from beam.api import Beam
+from beam.api.team_actions import TeamActions, create_team
+from beam.api.teams import install_hooks
 from beam.base.errors import UsageError
 
 VERBS = [  # and how many words each needs
@@ -28,3 +30,18 @@ def test_an_agent_is_refused_what_only_a_person_may_do(tmp_path: Path, verb: str
     with pytest.raises(UsageError, match=r"^only a person .*; this is a process of planner"):
         getattr(inside, verb)(*["x"] * words)
     assert list((tmp_path / "project").iterdir()) == []
+
+
+def test_an_agent_acts_on_no_team_and_changes_no_hooks_from_python_either(tmp_path: Path) -> None:
+    person = {"HOME": str(tmp_path / "home")}
+    create_team(person, "crew")
+    before = sorted((tmp_path / "home").rglob("*"))
+    agent = {**person, "BEAM_AGENT": "planner"}
+    for act in (
+        lambda: TeamActions(agent, "crew"),
+        lambda: create_team(agent, "another"),
+        lambda: install_hooks("user", environ=agent, project=tmp_path),
+    ):
+        with pytest.raises(UsageError, match=r"^only a person .*; this is a process of planner"):
+            act()
+    assert sorted((tmp_path / "home").rglob("*")) == before
