@@ -367,6 +367,11 @@ class Card(Struct, frozen=True, kw_only=True):
     figures_in_files: bool = False
     teams: bool = False
 
+    @property
+    def is_program(self) -> bool:
+        """Return whether the agent is a person's own program whose access beam can't limit."""
+        return self.runs_code and not any(face.access for face in self.faces.values())
+
 
 class Adapter(Protocol):
     """A module of the registry. `exec` is None if the CLI has no headless mode."""

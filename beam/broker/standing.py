@@ -114,7 +114,7 @@ def _planted_findings(context: RootContext, resolved: ResolvedAgent) -> list[Fin
     """
     if not context.exposed or AGENT_JSON in _vouched_files(resolved, context.environ):
         return []
-    return findings_of_agent(context.config, resolved, AdapterFacts(), vouched=(BEAM_YAML,))
+    return findings_of_agent(context.config, resolved, _facts_about(resolved), vouched=(BEAM_YAML,))
 
 
 def _vouched_files(resolved: ResolvedAgent, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -177,8 +177,8 @@ def findings_for(
     """Return the findings that this agent would obey in the folder with this access level. The second value has the
     findings in git's configuration, and the settings that make git ignore them."""
     card = registry.adapter(resolved.settings.adapter).card
-    facts = AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
-    found = findings_of_agent(context.config, resolved, facts, vouched=_vouched_files(resolved, context.environ))
+    vouched = _vouched_files(resolved, context.environ)
+    found = findings_of_agent(context.config, resolved, _facts_about(resolved), vouched=vouched)
     if card.runs_code or not card.executable:
         return found, git_config.GitFindings()
     base, home = _real_path(context.home.project), _real_path(user_home(context.environ))
@@ -187,6 +187,11 @@ def findings_for(
     found += scan.find_obeyed(base, cwd, card.obeys, access=access, by=card.name, home=home, ignoring=ignoring)
     git = git_config.findings_of_git(base, cwd, access=access, home=home)
     return [*found, *git.found], git
+
+
+def _facts_about(resolved: ResolvedAgent) -> AdapterFacts:
+    card = registry.adapter(resolved.settings.adapter).card
+    return AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text, is_program=card.is_program)
 
 
 def _is_occupied(card: Card, environ: Mapping[str, str]) -> bool:

@@ -93,7 +93,8 @@ def _agent_findings(scenario: Scenario, context: RootContext) -> Iterator[Findin
         except BeamError:
             continue  # an agent that can't run needs no trust
         yield from findings_of_scenario_agent(
-            resolved, AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
+            resolved,
+            AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text, is_program=card.is_program),
         )
 
 

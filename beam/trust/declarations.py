@@ -67,10 +67,11 @@ _ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can give a
 
 class AdapterFacts(Struct, frozen=True, kw_only=True):
     """Facts about adapters. `adapters` has the names of all adapters; `runs_text`: this agent's adapter runs the
-    messages that the agent gets as code."""
+    messages that the agent gets as code; `is_program`: this agent is a program whose access beam can't limit."""
 
     adapters: Collection[str] = ()
     runs_text: bool = False
+    is_program: bool = False
 
 
 def findings_of_agent(
@@ -160,6 +161,8 @@ def _findings_of_settings(resolved: ResolvedAgent, facts: AdapterFacts, foreign:
             yield _sentence_finding(f"{each.whose} allows {agent} {scan.shorten(rule)}", rule)
     if settings.access not in (None, "read") and (who := says("access")):
         yield _sentence_finding(f"{who} gives {who_has('access')} {settings.access} access")
+    elif settings.access and facts.is_program and (who := says("access")):  # with it, agents may send to the program
+        yield _sentence_finding(f"{who} says that {who_has('access')}, a program, does no more than {settings.access}")
     yield from _findings_outside(settings.cwd, resolved.base, says("cwd"), who_has("cwd"))
 
 

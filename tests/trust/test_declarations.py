@@ -17,8 +17,15 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def found(config: Config, agent: str = "x", *, runs_text: bool = False, vouched: tuple[str, ...] = ()) -> list[Finding]:
-    told = AdapterFacts(adapters=ADAPTERS, runs_text=runs_text)
+def found(
+    config: Config,
+    agent: str = "x",
+    *,
+    runs_text: bool = False,
+    is_program: bool = False,
+    vouched: tuple[str, ...] = (),
+) -> list[Finding]:
+    told = AdapterFacts(adapters=ADAPTERS, runs_text=runs_text, is_program=is_program)
     return findings_of_agent(config, config.resolve(agent), told, vouched=vouched)
 
 
@@ -75,6 +82,15 @@ def test_defaults_that_make_every_agent_another_one_need_trust(folder: Folder) -
 def test_an_agent_that_runs_what_it_is_sent_needs_trust(folder: Folder) -> None:
     config = folder.yaml("agents: {x: {adapter: scripted}}").load()
     assert said(config, runs_text=True) == ["beam.yaml has x run what it is sent, by scripted"]
+
+
+@pytest.mark.parametrize("text", ["agents: {x: {adapter: claude, access: read}}", "defaults: {access: read}"])
+def test_a_program_that_is_said_to_do_no_more_than_read_needs_trust(folder: Folder, text: str) -> None:
+    """With that access agents may send it messages, which `bash` runs."""
+    config = folder.yaml(text).load()
+    name = "x" if "agents" in text else "claude"
+    assert said(config, name, is_program=True) == [f"beam.yaml says that {name}, a program, does no more than read"]
+    assert said(config, name) == []
 
 
 def test_a_policy_of_the_folder_needs_trust_for_every_agent(folder: Folder) -> None:
