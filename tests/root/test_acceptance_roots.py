@@ -460,6 +460,11 @@ def test_what_an_agent_plants_in_an_exposed_root_is_not_run(beam: Cli) -> None:
     done = beam(*inside, "send", "sly", "x")
     assert (done.code, "where agents may write" in done.err) == (2, True), done
     assert not (beam.base / "planted").exists()
+    (beam.project / "state" / "agents" / "bash").mkdir(mode=0o700)
+    (beam.project / "state" / "agents" / "bash" / "agent.json").write_text('{"access": "read"}')
+    done = beam(*inside, "send", "bash", f"touch {beam.base}/planted")
+    assert (done.code, "where agents may write" in done.err) == (2, True), done
+    assert not (beam.base / "planted").exists()
 
 
 @pytest.mark.parametrize("access", ["ask", "edit", "full"])
