@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from beam.agents import registry
 from beam.base.digest import sha256
@@ -52,6 +52,8 @@ def build_turn_request(log: AgentLog, message: Message, before: standing.FolderC
     place_key = escape_surrogates(str(paths.dir))
     adapter = registry.adapter(settings.adapter)
     is_held = any(can.access for can in adapter.card.faces.values())  # a program has all the rights of its user
+    if adapter.card.is_program and not resolved.is_access_own:  # what holds for all agents says nothing of a program
+        settings = structs.replace(settings, access=None)
     scratch = context.home.turns_of(paths) / turn_key
     return TurnRequest(
         message=message,

@@ -80,6 +80,7 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     folder that relative paths in the settings start from. A session has its agent's settings, and its own settings
     override them. `own` names the fields (and `env.NAME`) that the session itself sets, and `agent_files` are the
     agent.json files of the agent and the session. `rules` are the rules in `settings`, with the source of each.
+    `is_access_own`: the access is written for this agent, and does not come from `defaults` or BEAM_ACCESS.
     """
 
     name: str
@@ -91,6 +92,7 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     agent_files: tuple[AgentFile, ...] = ()
     own: frozenset[str] = frozenset()
     rules: tuple[WrittenRules, ...] = ()
+    is_access_own: bool = False
 
 
 class _Layers(Struct, frozen=True):
@@ -204,6 +206,8 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
             agent_files=(*declared.files, *own.files),
             own=frozenset(_merge(own.layers)[1]),
             rules=(*_rules_in(general, is_general=True), *_rules_in(declared.layers), *_rules_of_session(own.layers)),
+            is_access_own="BEAM_ACCESS" not in self.variables
+            and any("access" in layer for _, layer in (*declared.layers, *own.layers)),
         )
 
     def _layers_of(self, name: str, files: Mapping[str, tuple[Path, bytes | None]]) -> _Layers:

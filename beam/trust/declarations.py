@@ -161,7 +161,8 @@ def _findings_of_settings(resolved: ResolvedAgent, facts: AdapterFacts, foreign:
             yield _sentence_finding(f"{each.whose} allows {agent} {scan.shorten(rule)}", rule)
     if settings.access not in (None, "read") and (who := says("access")):
         yield _sentence_finding(f"{who} gives {who_has('access')} {settings.access} access")
-    elif settings.access and facts.is_program and (who := says("access")):  # with it, agents may send to the program
+    elif facts.is_program and resolved.is_access_own and settings.access and (who := says("access")):
+        # With that access agents may send to the program.
         yield _sentence_finding(f"{who} says that {who_has('access')}, a program, does no more than {settings.access}")
     yield from _findings_outside(settings.cwd, resolved.base, says("cwd"), who_has("cwd"))
 

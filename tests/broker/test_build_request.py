@@ -174,6 +174,23 @@ def test_the_folder_of_an_agent_is_the_one_that_its_settings_name(root: Root) ->
     lease.close()
 
 
+def test_an_access_of_all_agents_says_nothing_of_a_program(root: Root) -> None:
+    def access_of(agent: str, text: str) -> str | None:
+        (root.base / "beam.yaml").write_text(
+            f"agents: {{worker: {{command: [cat]{text}}}}}\ndefaults: {{access: edit}}\n"
+        )
+        root.reload()
+        lease = root.hold(agent)
+        order = build_turn_request(lease.log, root.message(agent))
+        lease.close()
+        return order.settings.access
+
+    assert (access_of("worker", ""), access_of("bash", ""), access_of("claude", "")) == (None, None, "edit")
+    assert access_of("worker", ", access: read") == "read"
+    root.environ["BEAM_ACCESS"] = "read"
+    assert (access_of("worker", ""), access_of("claude", "")) == (None, "read")
+
+
 def test_a_lane_is_named_to_its_agent_and_has_no_file_of_its_cli(root: Root) -> None:
     from beam.root import discovery
 

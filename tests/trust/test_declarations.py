@@ -84,13 +84,12 @@ def test_an_agent_that_runs_what_it_is_sent_needs_trust(folder: Folder) -> None:
     assert said(config, runs_text=True) == ["beam.yaml has x run what it is sent, by scripted"]
 
 
-@pytest.mark.parametrize("text", ["agents: {x: {adapter: claude, access: read}}", "defaults: {access: read}"])
-def test_a_program_that_is_said_to_do_no_more_than_read_needs_trust(folder: Folder, text: str) -> None:
-    """With that access agents may send it messages, which `bash` runs."""
-    config = folder.yaml(text).load()
-    name = "x" if "agents" in text else "claude"
-    assert said(config, name, is_program=True) == [f"beam.yaml says that {name}, a program, does no more than read"]
-    assert said(config, name) == []
+def test_a_program_that_is_said_to_do_no_more_than_read_needs_trust(folder: Folder) -> None:
+    """With that access agents may send it messages, which `bash` runs. One for all agents says nothing of a program."""
+    config = folder.yaml("agents: {x: {adapter: claude, access: read}}").load()
+    assert said(config, "x", is_program=True) == ["beam.yaml says that x, a program, does no more than read"]
+    assert said(config, "x") == []
+    assert said(folder.yaml("defaults: {access: read}").load(), "claude", is_program=True) == []
 
 
 def test_a_policy_of_the_folder_needs_trust_for_every_agent(folder: Folder) -> None:
