@@ -20,9 +20,11 @@ from beam.broker.context import RootContext
 from beam.broker.sender import Sender
 from beam.config.resolve import ResolvedAgent
 from beam.model import events
+from beam.model.limits import Limits
 from beam.model.message import Message, SessionContext
 from beam.model.outcome import Total
 from beam.model.rule_lists import RuleLists
+from beam.model.settings import AgentSettings
 from beam.model.state import Fork, Session
 from beam.process import tree
 from beam.rules.ruleset import Ruleset, combine, rules_of
@@ -44,7 +46,8 @@ def build_turn_request(log: AgentLog, message: Message, before: standing.FolderC
     made for this message a moment ago."""
     check = standing.check_for_message(log.context, message, before=before)
     context, resolved, stands, paths = check.context, check.resolved, check.standing, log.paths
-    settings = resolved.settings
+    settings = settings_for_turn(resolved)
+    message = with_bounded_limits(message, settings, context.config.limits)
     turn_key = context.clock.random(16).hex()
     session_id = _continued_session(log, message, settings.adapter)
     session = log.state.session if session_id is not None else None
@@ -52,8 +55,6 @@ def build_turn_request(log: AgentLog, message: Message, before: standing.FolderC
     place_key = escape_surrogates(str(paths.dir))
     adapter = registry.adapter(settings.adapter)
     is_held = any(can.access for can in adapter.card.faces.values())  # a program has all the rights of its user
-    if adapter.card.is_program and not resolved.is_access_own:  # what holds for all agents says nothing of a program
-        settings = structs.replace(settings, access=None)
     scratch = context.home.turns_of(paths) / turn_key
     return TurnRequest(
         message=message,
@@ -129,6 +130,29 @@ def rules_for(resolved: ResolvedAgent, message: Message, *, is_exposed: bool) ->
         most = message.rules_at_most or RuleLists()
         rules = rules.bounded(most, message.sender, keep_allow=message.at_most == "full")
     return rules.without_allow() if is_exposed else rules
+
+
+def settings_for_turn(resolved: ResolvedAgent) -> AgentSettings:
+    """Return the agent's settings. An access that is set for all agents is left out for a program, because it says
+    nothing of what the program does."""
+    settings = resolved.settings
+    if registry.adapter(settings.adapter).card.is_program and not resolved.is_access_own:
+        return structs.replace(settings, access=None)
+    return settings
+
+
+def with_bounded_limits(message: Message, settings: AgentSettings, limits: Limits) -> Message:
+    """Return the message. If it is an agent's, its limits are at most those of the receiver."""
+    if message.hops == 0:
+        return message
+    bounds = {
+        "timeout": settings.timeout or limits.timeout,
+        "max_turns": settings.max_turns,
+        "budget_usd": settings.budget_usd,
+    }
+    asked = {name: getattr(message.options, name) for name in bounds}
+    lower = {name: bound for name, bound in bounds.items() if bound and asked[name] and asked[name] > bound}
+    return structs.replace(message, options=structs.replace(message.options, **lower)) if lower else message
 
 
 def _new_session_id(seed: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from beam.agents import registry as adapters
 from beam.base.errors import BeamError
 from beam.broker import duty, registry, stranded
-from beam.broker.build_request import rules_for
+from beam.broker.build_request import rules_for, settings_for_turn, with_bounded_limits
 from beam.broker.kept import keep_seconds
 from beam.broker.lease import AgentLease
 from beam.broker.reload import ConfigWatch
@@ -181,19 +181,21 @@ def has_sender_environment(message: Message, lease: AgentLease) -> bool:
 def _needs_another_process(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
     """Return whether a turn of this message needs another process than the kept one, whose reuse key is `key`. The
     answer is based on what is known before the turn."""
-    context, options = lease.log.context, message.options
+    context = lease.log.context
     try:
         resolved = context.config.resolve(message.to)
-        adapter = adapters.adapter(resolved.settings.adapter)
+        settings = settings_for_turn(resolved)
+        options = with_bounded_limits(message, settings, context.config.limits).options
+        adapter = adapters.adapter(settings.adapter)
         access, attaches = context.access_for(resolved, message), bool(message.payload.attach)
         face = face_of(adapter, options.via, access)
         rules = rules_for(resolved, message, is_exposed=context.exposed is not None)
         if face == "exec" and options.via in AUTO_MODES:
-            why = why_protocol_not_chosen(adapter, options, resolved.settings, access, rules.rules, attaches=attaches)
+            why = why_protocol_not_chosen(adapter, options, settings, access, rules.rules, attaches=attaches)
             face = face if why else "dialogue"
     except BeamError:
         return False  # its turn says what is wrong
-    settings, can = resolved.settings, adapter.card.faces[face]
+    can = adapter.card.faces[face]
     wanted = (
         face,
         settings,

@@ -270,7 +270,7 @@ class WaitingMessages:
         state, now_ns = self.log.state, self.log.context.clock.now_ns()
         pace = settings.pace if settings is not None and self.log.paths.lane is None else None
         message = self.read(head) if state.circuit_until is not None else None
-        no_circuit = message is not None and message.options.no_circuit is True
+        no_circuit = message is not None and message.options.no_circuit is True and message.hops == 0
         return failure.pause_s(state, head.id, now_ns, no_circuit=no_circuit, pace=pace)
 
     def why_waits_for_trust(self, entry: Entry) -> str | None:

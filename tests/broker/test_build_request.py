@@ -191,6 +191,25 @@ def test_an_access_of_all_agents_says_nothing_of_a_program(root: Root) -> None:
     assert (access_of("worker", ""), access_of("claude", "")) == (None, "read")
 
 
+@pytest.mark.parametrize(("hops", "wanted"), [(0, (90.0, 9, 2.5)), (1, (60.0, 5, 0.5))])
+def test_an_agents_message_raises_no_limit_of_its_receiver(
+    root: Root, hops: int, wanted: tuple[float, int, float]
+) -> None:
+    (root.base / "beam.yaml").write_text("agents: {claude: {timeout: 60, max_turns: 5, budget_usd: 0.5}}\n")
+    root.reload()
+    lease = root.hold("claude")
+
+    def limits(**options: Any) -> tuple[float, int | None, float | None]:
+        message = root.message("claude", hops=hops, options=Options(**options))
+        order = build_turn_request(lease.log, message)
+        return order.timeout, order.message.options.max_turns, order.message.options.budget_usd
+
+    assert limits(timeout=90.0, max_turns=9, budget_usd=2.5) == wanted
+    assert limits(timeout=30.0, max_turns=2, budget_usd=0.1) == (30.0, 2, 0.1)
+    assert limits() == (60.0, None, None)
+    lease.close()
+
+
 def test_a_lane_is_named_to_its_agent_and_has_no_file_of_its_cli(root: Root) -> None:
     from beam.root import discovery
 

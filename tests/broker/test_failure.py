@@ -11,6 +11,7 @@ from beam.broker import failure
 from beam.broker.lease import AgentLease
 from beam.broker.put import put
 from beam.model import events
+from beam.model.message import Options
 from beam.model.outcome import Class, Status
 from beam.model.state import QUEUED, MessageRecord, OutcomeRecord, State
 from beam.store.thread import ThreadUsage
@@ -223,4 +224,15 @@ def test_a_circuit_opens_also_after_many_failures(root: Root) -> None:
     assert circuit(lease, root) == ("closed", 0)
     fail(lease)
     assert circuit(lease, root) == ("open", 30)
+    lease.close()
+
+
+@pytest.mark.parametrize(("hops", "pause"), [(0, 0), (1, 30)])
+def test_only_a_persons_message_ignores_an_open_circuit(root: Root, hops: int, pause: float) -> None:
+    bounded(root, circuit_failures=1, circuit_open=30)
+    lease = root.hold("worker")
+    fail(lease)
+    root.put("worker", hops=hops, options=Options(no_circuit=True))
+    (head,) = lease.log.queue.entries("new")
+    assert lease.waiting.pause_s(head, None) == pause
     lease.close()
