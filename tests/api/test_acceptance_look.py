@@ -133,6 +133,7 @@ def test_watch_sees_a_turn_of_another_process(beam: Cli) -> None:
     process = beam.start("watch", "--json")
     assert process.stdout is not None
     watching(process)
+    asleep(process)  # it knows the end of each journal only a moment after it watches their folder
     beam("send", "scripted", "now")
     seen: list[dict[str, object]] = []
     while not seen or seen[-1]["type"] != "turn.finished":

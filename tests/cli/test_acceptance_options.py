@@ -70,7 +70,12 @@ def test_eight_throw_away_sessions_run_beside_the_main_turn(beam: Cli) -> None:
     main = beam.start("send", "slow", "main")
     eventually(lambda: "turn.started" in beam.types("slow"))
     once = [beam.start("send", "slow", f"once {number}", "--once", "--json") for number in range(8)]
-    eventually(lambda: len(list(beam.base.glob("begun.*"))) == 9, 60, "they run one after another")
+
+    def begun() -> bool:
+        assert all(process.poll() is None for process in (main, *once)), [p.communicate() for p in once if p.poll()]
+        return len(list(beam.base.glob("begun.*"))) == 9
+
+    eventually(begun, 60, lambda: f"they run one after another: {beam('status', '--json').out}")
     (beam.base / "go").touch()
     outcomes = [finish(process) for process in once]
     assert [code for code, _ in outcomes] == [0] * 8
