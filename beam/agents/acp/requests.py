@@ -7,6 +7,8 @@ such as files and terminals. "Allow always" applies to this session only. Does n
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 from beam.agents.acp import rights, wire
@@ -21,18 +23,22 @@ from beam.model import events
 
 PERMISSION_METHOD = "session/request_permission"
 _MAX_OPEN = 100  # requests that wait at the same time
-_SESSION_WORD = "session"  # a word in the name of an option that allows only for this session
+_FOR_SESSION = re.compile(r"(?i)\bsession\b")  # in the name of an option that allows only for this session
+_FOR_GOOD = re.compile(r"(?i)\b(?:future|sessions)\b")  # in the name of one that allows for longer
+_FOR_MORE = re.compile(r"(?i)\b(?:all|any|every)\b")  # in the name of one that also allows other calls
+_SAME_CALL = "the same again in this session"
 _CANCELLED_OUTCOME: Object = {"outcome": {"outcome": "cancelled"}}
 
 
 class _OpenRequest(Struct, frozen=True):
     """A request that waits for a decision: its id, the id of its call, and the option for each decision ("" if the
-    agent offers no such option)."""
+    agent offers no such option). `scope` says what `always` allows."""
 
     number: Id
     call_id: str
     once: str
     always: str
+    scope: str
     reject: str
 
 
@@ -69,7 +75,7 @@ class Requests:
             input=raw_json(call.input),
             description=_description(call),
             call_id=call.id,
-            suggestions=raw_json(["the same again in this session"] if waiting.always else []),
+            suggestions=raw_json([waiting.scope] if waiting.always else []),
             allow=bool(waiting.once),
             always=bool(waiting.always),
             call=call.call_for_rules,
@@ -102,16 +108,22 @@ def _selected_outcome(option: str) -> Object:
 
 
 def _open_request(number: Id, call_id: str, offered: list[Object]) -> _OpenRequest:
-    def option_id(*kinds: str, word: str = "") -> str:
-        for kind in kinds:
-            for option in offered:
-                if option.get("kind") == kind and word in string(option, "name").lower():
-                    return string(option, "optionId")
-        return ""
+    def option_id(kind: str) -> str:
+        return next((string(option, "optionId") for option in offered if option.get("kind") == kind), "")
 
-    always = option_id("allow_always", word=_SESSION_WORD)
+    always = _session_option(offered)
+    name = string(always, "name")
+    scope = name if _FOR_MORE.search(name) else _SAME_CALL
     reject = option_id("reject_once") or option_id("reject_always")
-    return _OpenRequest(number, call_id, option_id("allow_once"), always, reject)
+    return _OpenRequest(number, call_id, option_id("allow_once"), string(always, "optionId"), scope, reject)
+
+
+def _session_option(offered: list[Object]) -> Object:
+    """Return the option that allows the call for this session only; {} if there is none. An option that also allows
+    other calls, such as all tools of a server, is the last choice."""
+    names = [(option, string(option, "name")) for option in offered if option.get("kind") == "allow_always"]
+    found = [(option, name) for option, name in names if _FOR_SESSION.search(name) and not _FOR_GOOD.search(name)]
+    return min(found, key=lambda each: _FOR_MORE.search(each[1]) is not None, default=({}, ""))[0]
 
 
 def _description(call: Call) -> str:

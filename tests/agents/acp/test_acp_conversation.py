@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -428,6 +429,31 @@ def test_what_would_be_allowed_for_good_is_not_offered() -> None:
     assert (asked.allow, asked.always, bytes(asked.suggestions)) == (False, False, b"[]")
     talk.do(Decide(key="0", decision="allow", always=True))
     assert talk.answer() == {"outcome": {"outcome": "cancelled"}}
+
+
+_SERVER, _TOOL, _FUTURE = "Allow all server tools for this session", "Allow tool for this session", "future sessions"
+_SAME = "the same again in this session"
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen", "scope"),
+    [
+        ((_SERVER, _TOOL), _TOOL, [_SAME]),  # as gemini offers for an MCP server's tool
+        ((_SERVER,), _SERVER, [_SERVER]),
+        ((f"Allow for all {_FUTURE}", "Allow for this session"), "Allow for this session", [_SAME]),
+        ((f"Allow for all {_FUTURE}", f"Allow in this session and {_FUTURE}"), "once", []),
+    ],
+)
+def test_always_is_the_narrowest_option_for_this_session_and_says_what_else_it_allows(
+    names: tuple[str, ...], chosen: str, scope: list[Any]
+) -> None:
+    talk = talking()
+    options = [{"optionId": name, "kind": "allow_always", "name": name} for name in names]
+    talk.ask(options=[*options, {"optionId": "once", "kind": "allow_once", "name": "Allow"}], kind="other")
+    (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
+    assert (json.loads(bytes(asked.suggestions)), asked.always) == (scope, bool(scope))
+    talk.do(Decide(key="0", decision="allow", always=True))
+    assert talk.answer() == {"outcome": {"outcome": "selected", "optionId": chosen}}
 
 
 def test_a_request_that_says_nothing_takes_it_from_the_call_before() -> None:
