@@ -48,7 +48,7 @@ class Controls:
         if setting is None:
             found = ", ".join(self._options.values(kind)[:20]) or "none"
             return [_refused_answer(intent.id, f"{self._name} has no {intent.name} {intent.value!r}; it has: {found}")]
-        return self._change_setting(intent, setting, now)
+        return self._change_setting(intent, kind, intent.value, setting, now)
 
     def _set_mode(self, intent: Set, now: float) -> list[Step]:
         """Return the step that sets the mode of the session: for `plan` to the mode in which the agent only plans, for
@@ -59,14 +59,18 @@ class Controls:
             words = " and ".join(["plan", "default"] if self._plan else ["default"])
             why = f"the live modes of {self._name} are {words}, not {intent.value[:40]!r}; what it may do is its access"
             return [_refused_answer(intent.id, why)]
-        return self._change_setting(intent, setting, now)
+        return self._change_setting(intent, "mode", wanted, setting, now)
 
-    def _change_setting(self, intent: Set, setting: SettingRequest, now: float) -> list[Step]:
+    def _change_setting(
+        self, intent: Set, kind: SettingKind, value: str, setting: SettingRequest, now: float
+    ) -> list[Step]:
         def then(reply: Reply) -> list[Step]:
             if reply.error:
                 code = "unfinished" if reply.is_late else "failed"
                 return [Answered(id=intent.id, ok=False, code=code, message=reply.error)]
-            self._options.record(object_of(reply.result))
+            if not self._options.record_change(kind, value, object_of(reply.result)):
+                why = f"{self._name} did not take over the {intent.name} {intent.value!r}"
+                return [Answered(id=intent.id, ok=False, code="failed", message=why)]
             return [Answered(id=intent.id)]
 
         method, given = setting

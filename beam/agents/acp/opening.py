@@ -145,9 +145,7 @@ class Opening:
         def answered(reply: Reply) -> list[Step]:
             if reply.error:
                 return self._on_refused(reply, f"did not take the {kind} {value!r}")
-            answer = object_of(reply.result)
-            self._options.record(answer)
-            if "configOptions" in answer and self._options.current(kind) != value:
+            if not self._options.record_change(kind, value, object_of(reply.result)):
                 return _broken(f"{self._dialect.name} did not take over the {kind} {value!r}", Class.UNSUPPORTED)
             return then(reply.now)
 

@@ -41,6 +41,20 @@ class Options:
                     self.mode = string(self._old[kind], current)
         self.mode = string(answer, "currentModeId") or self.mode
 
+    def record_change(self, kind: SettingKind, value: str, answer: Object) -> bool:
+        """Record the agent's answer to the change of a setting. Return whether the setting has the new value: an agent
+        that reports its settings may have kept the old one."""
+        self.record(answer)
+        option = self._option(kind)
+        if "configOptions" in answer:
+            return self.current(kind) == value
+        if option is not None:
+            self._options = [{**each, "currentValue": value} if each is option else each for each in self._options]
+        elif kind in _OLD_LISTS:
+            self._old[kind] = {**self._old.get(kind, {}), _OLD_LISTS[kind][3]: value}
+        self.mode = value if kind == "mode" else self.mode
+        return True
+
     def current(self, kind: SettingKind) -> str:
         """Return the current value of a setting; "" if there is none."""
         option = self._option(kind)

@@ -122,6 +122,14 @@ def test_a_mode_that_the_agent_refuses_is_unsupported_or_said() -> None:
     assert "no way" in broken(talk).reason
 
 
+def test_an_older_agent_that_took_the_mode_and_reports_other_settings_goes_on() -> None:
+    talk = Talk()
+    talk.begin(modes={**MODES, "currentModeId": "free"}, configOptions=OPTIONS[1:])
+    talk.reply("session/set_mode")
+    talk.prompt()
+    assert talk.say("config_option_update", configOptions=OPTIONS[1:]) == []
+
+
 def test_a_session_that_goes_into_a_wider_mode_by_itself_is_ended() -> None:
     talk = talking(access="read")
     talk.say("current_mode_update", currentModeId="planning")
@@ -942,7 +950,7 @@ def test_each_call_is_answered_once() -> None:
     talk.do(Set(id="a", name="access", value="full"))
     talk.do(Set(id="n", name="model", value="none"))
     talk.do(Set(id="m", name="model", value="b"))
-    talk.reply("session/set_config_option", {"configOptions": OPTIONS})
+    talk.reply("session/set_config_option", {"configOptions": [OPTIONS[0], {**OPTIONS[1], "currentValue": "b"}]})
     for name in ("context", "models", "modes", "commands", "weather"):
         talk.do(Query(id=name, name=name))
     answers = {step.id: step for step in talk.steps if isinstance(step, Answered)}
@@ -959,6 +967,27 @@ def test_each_call_is_answered_once() -> None:
     }
     assert {step.code for step in answers.values() if not step.ok} == {"unsupported"}
     assert bytes(answers["context"].result) == b'{"used":10,"size":100}'
+
+
+def test_a_setting_that_the_agent_kept_as_it_was_has_failed() -> None:
+    talk = Talk()
+    talk.begin(configOptions=OPTIONS)
+    talk.do(Set(id="m", name="model", value="b"))
+    talk.reply("session/set_config_option", {"configOptions": OPTIONS})
+    (answer,) = [step for step in talk.steps if isinstance(step, Answered)]
+    assert (answer.ok, answer.code, answer.message) == (False, "failed", "agent did not take over the model 'b'")
+
+
+def test_a_turn_reports_the_model_that_was_set_while_the_process_lives() -> None:
+    talk = Talk()
+    models = {"currentModelId": "a", "availableModels": [{"modelId": "a"}, {"modelId": "b"}]}
+    talk.begin(models=models)
+    talk.do(Set(id="m", name="model", value="b"))
+    talk.reply("session/set_model")
+    talk.prompt()
+    talk.text("x")
+    talk.complete()
+    assert over(talk).verdict.model == "b"
 
 
 def test_a_setting_that_gets_no_answer_is_late() -> None:
