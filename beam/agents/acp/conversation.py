@@ -6,6 +6,7 @@ is cancelled, and the agent's last messages come before the end of the turn. Doe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from beam.agents.acp import attached, told, wire
@@ -46,7 +47,9 @@ from beam.model.outcome import Class, Status
 
 STOP_S = 10.0
 _PLAIN_TEXT_PREFIX = "Message:\n"
-_NARROW_MODES = ("plan", "read", "ask")  # an agent may enter a mode with such a word in its name on its own
+# An agent may enter a mode on its own if its name has such a word, and none of those that may mean more.
+_NARROW_WORD = re.compile(r"(?<![a-z])(?:plan|read|ask)")
+_WIDE_WORD = re.compile(r"writ|edit|auto|accept|full|yolo|bypass")
 
 
 class AcpLink:
@@ -107,7 +110,8 @@ class AcpLink:
         if frame is None:
             return self._on_unknown("not JSON", line)
         if not frame.method:
-            return self._record_opening(self._calls.on_answered(frame.id, frame.result, frame.error, now))
+            found = self._record_opening(self._calls.on_answered(frame.id, frame.result, frame.error, now))
+            return [*found, *self._check_mode()]
         if frame.method == "session/update":
             return self._on_updated(frame.params, line, now)
         value = json_object(line) or {}
@@ -235,8 +239,8 @@ class AcpLink:
         allow more; else none."""
         access, wide = self._first.access, self._options.first_id_with_value(self._dialect.never)
         wanted, mode = self._opening.mode, self._options.mode
-        is_narrow = wanted in (None, mode) or any(word in mode.lower().rpartition("#")[2] for word in _NARROW_MODES)
-        if not self._is_ready or access == "full" or (is_narrow and not wide):
+        is_narrow = wanted in (None, mode) or _is_narrow(mode.lower().rpartition("#")[2])
+        if not self._is_ready or self._is_broken or access == "full" or (is_narrow and not wide):
             return []
         what = f"turned on {wide}" if wide else f"went into the mode {mode!r}"
         return self._break(f"{self._dialect.name} {what}, which may allow more than {access}", Class.UNSUPPORTED)
@@ -273,6 +277,11 @@ class AcpLink:
         self._is_broken, self._reader, self._stop_deadline = True, None, None
         self._calls.forget_all()
         return [Broken(reason=why, class_=class_)]
+
+
+def _is_narrow(mode: str) -> bool:
+    """Return whether the name of a mode says that it allows no more than to read, to plan, or to ask."""
+    return _NARROW_WORD.search(mode) is not None and _WIDE_WORD.search(mode) is None
 
 
 def _refuse_turn(turn: Turn, class_: Class, why: str) -> list[Step]:

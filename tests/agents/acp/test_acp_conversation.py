@@ -122,6 +122,31 @@ def test_a_mode_that_the_agent_refuses_is_unsupported_or_said() -> None:
     assert "no way" in broken(talk).reason
 
 
+@pytest.mark.parametrize("mode", ["multitask", "read-write", "auto-plan", "thread"])
+def test_a_mode_is_not_narrow_because_its_name_contains_the_letters_of_such_a_word(mode: str) -> None:
+    talk = talking()
+    talk.say("current_mode_update", currentModeId=mode)
+    assert mode in broken(talk).reason
+
+
+def test_a_session_that_goes_into_a_wider_mode_with_the_answer_to_a_setting_is_ended() -> None:
+    talk = Talk()
+    talk.begin(configOptions=OPTIONS)
+    talk.prompt()
+    talk.do(Set(id="m", name="model", value="b"))
+    wider = [{**OPTIONS[0], "currentValue": "free"}, {**OPTIONS[1], "currentValue": "b"}]
+    talk.reply("session/set_config_option", {"configOptions": wider})
+    assert "'free'" in broken(talk).reason
+
+
+def test_a_session_that_goes_into_a_wider_mode_before_it_is_ready_is_ended() -> None:
+    talk = Talk(turn(model="b"))
+    talk.begin(configOptions=OPTIONS)
+    talk.say("current_mode_update", currentModeId="free")
+    talk.reply("session/set_config_option", {})
+    assert "'free'" in broken(talk).reason
+
+
 def test_an_older_agent_that_took_the_mode_and_reports_other_settings_goes_on() -> None:
     talk = Talk()
     talk.begin(modes={**MODES, "currentModeId": "free"}, configOptions=OPTIONS[1:])
