@@ -16,7 +16,7 @@ from beam.agents.acp.failures import failure_of
 from beam.agents.acp.figures import Counter
 from beam.agents.acp.opening import Opening
 from beam.agents.acp.options import Options
-from beam.agents.acp.requests import Requests
+from beam.agents.acp.requests import CANCEL_METHOD, Requests
 from beam.agents.acp.turn import QUIET_UPDATES, TurnReader
 from beam.agents.base import Exit, Turn, Verdict, json_object, last_line
 from beam.agents.failures import class_of
@@ -116,7 +116,8 @@ class AcpLink:
             return self._on_updated(frame.params, line, now)
         value = json_object(line) or {}
         if "id" not in value:
-            return []
+            is_cancel = frame.method == CANCEL_METHOD
+            return self._requests.on_withdrawn(obj(value, "params").get("requestId")) if is_cancel else []
         if frame.id is None:
             return [wire.refusal(value["id"], "an id is a text or a whole number")]
         return self._on_asked(frame.id, frame.method, obj(value, "params"))

@@ -17,11 +17,11 @@ from beam.agents.acp.turn import TurnReader
 from beam.agents.base import raw_json
 from beam.agents.fields import Object, object_of, objects, string, strings
 from beam.agents.jsonrpc import Id, key_of
-from beam.agents.link import Asked, Decide, Say, Step
+from beam.agents.link import Asked, Decide, Say, Step, Withdrawn
 from beam.agents.typed import fit_fields
 from beam.model import events
 
-PERMISSION_METHOD = "session/request_permission"
+PERMISSION_METHOD, CANCEL_METHOD = "session/request_permission", "$/cancel_request"
 _MAX_OPEN = 100  # requests that wait at the same time
 _FOR_SESSION = re.compile(r"(?i)\bsession\b")  # in the name of an option that allows only for this session
 _FOR_GOOD = re.compile(r"(?i)\b(?:future|sessions)\b")  # in the name of one that allows for longer
@@ -95,6 +95,16 @@ class Requests:
             if reader is not None:
                 reader.on_denied(waiting.call_id)
         return [wire.answer(waiting.number, _selected_outcome(option))]
+
+    def on_withdrawn(self, number: object) -> list[Step]:
+        """Return the steps for a request that the agent has cancelled: it still gets an answer. None if the request is
+        not open."""
+        key = key_of(number) if isinstance(number, int | str) else ""
+        waiting = self._open.pop(key, None)
+        if waiting is None:
+            return []
+        why = "the agent no longer waits for it"
+        return [wire.answer(waiting.number, _CANCELLED_OUTCOME), Withdrawn(key=key, why=why)]
 
     def cancel_all(self) -> list[Step]:
         """Return the steps that answer all open requests with "cancelled"."""

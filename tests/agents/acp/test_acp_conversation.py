@@ -29,6 +29,7 @@ from beam.agents.link import (
     Set,
     Steer,
     Stirred,
+    Withdrawn,
 )
 from beam.model import events
 from beam.model.outcome import Class, Status, Total, Usage
@@ -462,6 +463,19 @@ def test_what_would_be_allowed_for_good_is_not_offered() -> None:
     assert (asked.allow, asked.always, bytes(asked.suggestions)) == (False, False, b"[]")
     talk.do(Decide(key="0", decision="allow", always=True))
     assert talk.answer() == {"outcome": {"outcome": "cancelled"}}
+
+
+def test_a_request_that_the_agent_cancels_is_withdrawn_and_answered_once() -> None:
+    talk = talking()
+    talk.ask(7, kind="execute", rawInput={"command": "ls"})
+    talk.ask(8, kind="execute", toolCallId="c-2", rawInput={"command": "pwd"})
+    for number in (7, 7, "8", None, [8]):
+        talk.hear({"method": "$/cancel_request", "params": {"requestId": number}})
+    assert [step.key for step in talk.steps if isinstance(step, Withdrawn)] == ["7"]
+    assert talk.answer(7) == {"outcome": {"outcome": "cancelled"}}
+    assert talk.do(Decide(key="7", decision="allow")) == []
+    talk.do(Decide(key="8", decision="allow"))
+    assert talk.answer(8) == {"outcome": {"outcome": "selected", "optionId": "yes"}}
 
 
 _SERVER, _TOOL, _FUTURE = "Allow all server tools for this session", "Allow tool for this session", "future sessions"
