@@ -751,6 +751,18 @@ def test_a_plan_is_left_for_the_mode_of_the_access_that_it_has_by_then() -> None
     assert only_answer(talk.reply("set_permission_mode", {"mode": "bypassPermissions"})).code == "failed"
 
 
+def test_a_plan_that_claude_itself_begins_or_ends_is_reported_as_the_mode() -> None:
+    talk = talking()
+    talk.do(Set(id="s", name="mode", value="plan"))
+    talk.reply("set_permission_mode", {"mode": "plan"})
+    modes = []
+    for mode in ("default", "plan", None, "acceptEdits"):
+        talk.say("status", status=None, permissionMode=mode)
+        answer = only_answer(talk.do(Query(id="q", name="modes")))
+        modes.append(json.loads(bytes(answer.result))["current"])
+    assert modes == ["default", "plan", "plan", "default"]
+
+
 @pytest.mark.parametrize(("applied", "code"), [("low", ""), ("high", "unsupported"), (None, "unsupported")])
 def test_an_effort_counts_only_if_claude_says_that_it_has_it(applied: str | None, code: str) -> None:
     talk = talking()

@@ -48,6 +48,10 @@ class Controls:
         self._steers[key] = steer.id
         return [wire.message(key, steer.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))]
 
+    def on_mode(self, mode: str) -> None:
+        """Record the permission mode that claude reports. Claude also begins and ends to plan on its own."""
+        self._plans = mode == "plan"
+
     def on_text_state(self, key: str, state: str) -> list[Step]:
         """Return the answer for a text that the agent has just read, or will never read; [] for a text that still
         waits. `key` is the text's own key, `state` is its new state."""

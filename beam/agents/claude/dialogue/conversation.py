@@ -197,6 +197,8 @@ class ClaudeLink:
 
     def _on_other_line(self, kind: str, read: Native) -> list[Step]:
         reader = self._reader
+        if kind == "system" and (mode := string(read.value, "permissionMode")):
+            self._controls.on_mode(mode)
         if reader is not None:
             return [Say(event) for event in reader.frame(read)]
         if not self._is_ready and kind == "result":
