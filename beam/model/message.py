@@ -5,6 +5,7 @@ who reads them.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, cast, get_args
 
 import msgspec
@@ -237,9 +238,9 @@ def with_fields(options: Options | None, fields: OptionFields, *, known: tuple[s
     """Return the options (None: the default options) with these fields replaced.
 
     Raises TypeError for an unknown field name; its text suggests the most similar field name, or a name in `known`.
-    Raises UsageError for a value of the wrong type.
+    Raises UsageError for a value of the wrong type, also in `options`.
     """
-    options = options or Options()
+    options = Options() if options is None else _checked_options(options)
     for name in fields:
         if name not in Options.__struct_fields__:
             from beam.base.near import nearest
@@ -249,11 +250,26 @@ def with_fields(options: Options | None, fields: OptionFields, *, known: tuple[s
             raise TypeError(f"unexpected keyword argument {name!r}{hint}")
     if not fields:
         return options
+    checked = _convert_options(fields)
+    return msgspec.structs.replace(options, **{name: getattr(checked, name) for name in fields})
+
+
+def _checked_options(options: object) -> Options:
+    """Return the options. Raises UsageError if they are not `Options`, or if a field has a value of the wrong type,
+    which the struct itself accepts."""
+    if not isinstance(options, Options):
+        hint = "give beam.Options(new=True), or the fields as keywords: new=True"
+        raise UsageError(f"the options are {type(options).__name__}, and not Options", hint)
+    given = {name: getattr(options, name) for name in Options.__struct_fields__}
+    _convert_options({name: value for name, value in given.items() if value is not msgspec.UNSET})
+    return options
+
+
+def _convert_options(fields: Mapping[str, object]) -> Options:
     try:
-        checked = typed_values.convert(fields, Options)
+        return typed_values.convert(fields, Options)
     except msgspec.ValidationError as error:
         raise UsageError(f"not an option: {error}", "docs/python.md lists the options with their types") from error
-    return msgspec.structs.replace(options, **{name: getattr(checked, name) for name in fields})
 
 
 def access_word(word: str | None) -> Access | None:

@@ -201,7 +201,7 @@ def test_in_a_turn_the_message_is_the_turns(beam: Beam) -> None:
         (("box", "hi"), {**plain, "wait": True, "attach": (), "options": Options()}),
         (
             ("box", "hi"),
-            {**plain, **asked, "wait": False, "attach": [file], "options": Options(model="m")},
+            {**plain, **asked, "wait": False, "attach": (file,), "options": Options(model="m")},
         ),
     ]
     assert beam.notes("any") == [] and beam.progress("any") is None  # type: ignore[arg-type]

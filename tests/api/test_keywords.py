@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mypy import api as mypy
 
-from beam import Beam, Options, UsageError
+from beam import Beam, NotFoundError, Options, UsageError
 
 GOOD = """
 from beam import Beam, Options, Outcome
@@ -60,3 +63,60 @@ def test_a_wrong_keyword_is_refused_with_the_near_one_before_anything_is_put(bea
     with pytest.raises(UsageError, match="Expected `bool`, got `str`"):
         beam.send("box", "hi", new="yes")  # type: ignore[arg-type]
     assert beam.queue() == []
+
+
+def test_a_file_to_attach_is_a_path_or_a_text_and_one_needs_no_list(beam: Beam, tmp_path: Path) -> None:
+    file = tmp_path / "plan.md"
+    file.touch()
+    for given in ([file], [str(file)], str(file), file):
+        assert beam.message("box", "hi", attach=given).payload.attach == (str(file),)  # type: ignore[arg-type]
+    with pytest.raises(NotFoundError, match="there is no file"):
+        beam.message("box", "hi", attach="plan.txt")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"text": 3}, "`text` is int, and not a text"),
+        ({"text": None}, "`text` is NoneType, and not a text"),
+        ({"agent": 3}, "`agent` is int, and not a text"),
+        ({"sender": 3}, "`sender` is int, and not a text"),
+        ({"key": 3}, "`key` is int, and not a text"),
+        ({"deadline": "60"}, "`deadline` is str, and not a number"),
+        ({"replies": "3"}, "`replies` is str, and not a number"),
+        ({"attach": None}, "`attach` is NoneType, and not a list of paths"),
+        ({"attach": [3]}, "`attach` is int, and not a path"),
+        ({"attach": b"x"}, "`attach` is bytes, and not a list of paths"),
+        ({"options": {"new": True}}, "the options are dict, and not Options"),
+        ({"options": Options(timeout="60")}, "Expected `float | null`, got `str`"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named_before_anything_is_put(
+    beam: Beam, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        beam.message(**{"agent": "box", "text": "hi", **given})
+    assert beam.queue() == []
+
+
+def test_one_text_is_one_agent_and_not_its_letters(beam: Beam) -> None:
+    assert [line.agent for line in beam.status("box")] == ["box"]
+    beam.put(beam.message("box", "hi", wait=False))
+    assert not beam.are_idle("box")
+    assert len(beam.queue("box")) == 1
+    with pytest.raises(NotFoundError, match="no agent is called 'bax'"):
+        beam.are_idle(["bax"])
+
+
+def test_other_calls_name_what_is_of_a_wrong_type(beam: Beam) -> None:
+    calls: dict[str, Callable[[], object]] = {
+        "`message_id` is NoneType": lambda: beam.show(None),  # type: ignore[arg-type]
+        "`settings` is dict": lambda: beam.add_agent("other", {"adapter": "claude"}),  # type: ignore[arg-type]
+        "`older_than` is str": lambda: beam.gc(older_than="3d"),  # type: ignore[arg-type]
+        "`text` is int": lambda: beam.search(3),  # type: ignore[arg-type]
+        "`since` is 'yesterday', and not a time": lambda: beam.search("x", since="yesterday"),
+        "`topic` is int": lambda: beam.live_chat(["box", "claude"], 3),  # type: ignore[arg-type]
+    }
+    for said, call in calls.items():
+        with pytest.raises(UsageError, match=re.escape(said)):
+            call()

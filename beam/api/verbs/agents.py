@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam.agents import registry
+from beam.api.argument_types import check_is_settings
 from beam.api.both import waiting_verb
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.steps import Steps
@@ -51,6 +52,7 @@ class AgentVerbs(OpenedRoot):
     def add_agent(self, name: str, settings: AgentSettings) -> Path:
         """Declare an agent and return the path of its agent.json. Raises UsageError if it is declared already."""
         self.check_person("declares agents")
+        check_is_settings(settings)
         from beam.api import manage
 
         return manage.add_agent(self.context, name, settings, by=self.me)
@@ -189,7 +191,7 @@ class AgentVerbs(OpenedRoot):
         and archived ones."""
         from beam.api import sessions
 
-        return sessions.sessions(self.context, [self._existing_paths(name).agent for name in agents])
+        return sessions.sessions(self.context, self._existing_names(agents))
 
     @waiting_verb
     def resume_session(self, agent: str, session_id: str) -> Steps[str]:
@@ -206,6 +208,7 @@ class AgentVerbs(OpenedRoot):
         agent, `claude`.
         """
         self.check_person("adopts a session")
+        check_is_settings(settings)
         from beam.api import manage
 
         return manage.adopt_session(self.context, name, session, settings, by=self.me)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam.agents import registry
+from beam.api import argument_types
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import UsageError
 
@@ -81,6 +82,8 @@ class ChatVerbs(OpenedRoot):
         from beam.conversations.live_chat import LiveChat
         from beam.conversations.scenario import Until
 
+        argument_types.check_is_text(topic=topic)
+        agents = argument_types.agent_names(agents)
         names = [*agents, *([moderator] if moderator is not None else [])]
         for at, name in enumerate(names):
             if name in names[:at]:

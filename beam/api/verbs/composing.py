@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from beam.agents import registry
+from beam.api import argument_types
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import UnsupportedError, UsageError
 from beam.broker.compose import HUMAN, Caller, compose
@@ -46,7 +47,7 @@ class ComposeVerbs(OpenedRoot):
         *,
         wait: bool = True,
         sender: str | None = None,
-        attach: Sequence[Path] = (),
+        attach: Sequence[Path | str] = (),
         options: Options | None = None,
         key: str | None = None,
         deadline: float | None = None,
@@ -63,6 +64,9 @@ class ComposeVerbs(OpenedRoot):
         """
         from beam.broker.put import find_receiver
 
+        argument_types.check_is_text(agent=agent, text=text, sender=sender or "", key=key or "")
+        argument_types.check_is_number(deadline=deadline, replies=replies)
+        attach = argument_types.file_paths("attach", attach)
         wanted = with_fields(options, more, known=("sender", "attach", "options", "key", "deadline"))
         self._check_schema(wanted.schema)
         if self.is_agent and wanted.keep is not UNSET:

@@ -27,7 +27,7 @@ class ControlVerbs(OpenedRoot):
         """Return the messages in the queues of these agents (default: of all agents)."""
         from beam.api import messages
 
-        names = [self._existing_paths(name).agent for name in agents] or self.home.agents()
+        names = self._existing_names(agents) or self.home.agents()
         return list(messages.queue_items(self.context, names))
 
     @waiting_verb
@@ -109,7 +109,7 @@ class ControlVerbs(OpenedRoot):
         """Return the open asks of these agents (default: of all agents), oldest first."""
         from beam.api import asks
 
-        return asks.open_asks(self.context, [self._existing_paths(name).agent for name in agents] or None)
+        return asks.open_asks(self.context, self._existing_names(agents) or None)
 
     @waiting_verb
     def approve(

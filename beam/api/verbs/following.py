@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from beam.api.argument_types import agent_names
 from beam.api.both import waiting_verb
 from beam.api.verbs.opened import OpenedRoot, ignore
 from beam.base.steps import Steps, run_blocking
@@ -95,7 +96,7 @@ class FollowVerbs(OpenedRoot):
         """
         from beam.api.waits import run_waits, wait_for_state
 
-        names = list(dict.fromkeys(agents))
+        names = list(dict.fromkeys(agent_names(agents)))
         all_paths = [self._existing_paths(name) for name in names]
         found: dict[str, Outcome | None] = {}
         waits = [
@@ -108,7 +109,7 @@ class FollowVerbs(OpenedRoot):
         """Return whether these agents (default: all agents here) have no running turn and no waiting message."""
         from beam.api.waits import is_idle
 
-        return all(is_idle(self.home.agent(name)) for name in agents or self.home.agents())
+        return all(is_idle(self.home.agent(name)) for name in self._existing_names(agents) or self.home.agents())
 
     def show(self, message_id: str) -> Outcome | PendingMessage:
         """Return the outcome of a message, or its state so far. Raises NotFoundError."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from beam.api.argument_types import agent_names, check_is_number, check_is_text, time_ns
 from beam.api.both import coroutine_verb
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import BeamError, UnsupportedError, UsageError
@@ -125,7 +126,7 @@ class LookVerbs(OpenedRoot):
         """
         from beam.api.watch import watch_root
 
-        names = [self._existing_paths(name).agent for name in agents]
+        names = self._existing_names(agents)
         for batch in watch_root(self.context, agents=names, follow=follow, history=history):
             yield from (placed.event for placed in batch)
 
@@ -177,18 +178,18 @@ class LookVerbs(OpenedRoot):
         folders. Raises UsageError for a text without a word, or inside a turn, NotFoundError, DiskError.
         """
         from beam.api.search import search
-        from beam.base.clock import parse_rfc3339
 
         self.check_person("searches what others said")
-        names = list(agents) if every_root else [self._existing_paths(name).agent for name in agents]
+        check_is_text(text=text)
+        names = list(agent_names(agents)) if every_root else self._existing_names(agents)
         known = discovery.known_roots(self.environ) if every_root else []
         return search(
             known if self.home in known else [self.home, *known],
             text,
             environ=self.environ,
             agents=names,
-            begin_ns=parse_rfc3339(since) if since is not None else 0,
-            end_ns=parse_rfc3339(until) if until is not None else None,
+            begin_ns=0 if since is None else time_ns("since", since),
+            end_ns=None if until is None else time_ns("until", until),
             limit=limit,
         )
 
@@ -271,6 +272,7 @@ class LookVerbs(OpenedRoot):
         runs, dead letters (unless `dead`), and all files of held agents.
         """
         self.check_person("removes what is over")
+        check_is_number(older_than=older_than, keep_bytes=keep_bytes)
         from beam.api import gc
 
         if not dry_run:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from beam.api.argument_types import agent_names, check_is_text
 from beam.api.inside import CallerTurn, caller_turn
 from beam.base.clock import Clock, SystemClock
 from beam.base.errors import UsageError
@@ -97,16 +98,21 @@ class OpenedRoot:
             raise UsageError(f"only a person {what}; this is a process of {self.me}", "use a shell of your own")
 
     def _existing_paths(self, agent: str) -> AgentPaths:
+        check_is_text(agent=agent)
         if agent not in self.home.agents():
             self.context.config.resolve(agent)
         return self.context.agent_paths(agent)
 
+    def _existing_names(self, agents: Sequence[str]) -> list[str]:
+        return [self._existing_paths(name).agent for name in agent_names(agents)]
+
     def _names(self, agents: Sequence[str]) -> list[str]:
         from beam.api import find
 
-        return [self._existing_paths(name).agent for name in agents] or find.agent_names(self.context)
+        return self._existing_names(agents) or find.agent_names(self.context)
 
     def _find(self, message_id: str) -> tuple[AgentPaths, str]:
         from beam.api.find import find_message
 
+        check_is_text(message_id=message_id)
         return find_message(self.context, message_id)
