@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from beam.model.settings import AgentSettings
 from beam.model.state import REMOVED_CODE
 from beam.root import discovery
 from beam.root.paths import REMOVED_PREFIX, AgentPaths
-from beam.store.lock import Lock, try_lock
+from beam.store.lock import Lock, short_lock, try_lock
 from beam.trust import ledger
 
 if TYPE_CHECKING:
@@ -41,11 +41,12 @@ _COMMAND_LINE = source.Source("the command line")
 def add_agent(context: RootContext, name: str, settings: AgentSettings, *, by: str = "human") -> Path:
     """Write the agent.json of a new agent and return its path."""
     paths = context.agent_paths(check_name(name))
-    if (paths.dir / AGENT_JSON).exists():
-        raise UsageError(
-            f"agent {name} is already declared", f"beam agent set {name} …, or beam agent rm {name}", subject=name
-        )
-    path = _write_agent_json(context, paths, settings)
+    with _locked_settings(context, paths):
+        if (paths.dir / AGENT_JSON).exists():
+            raise UsageError(
+                f"agent {name} is already declared", f"beam agent set {name} …, or beam agent rm {name}", subject=name
+            )
+        path = _write_agent_json(context, paths, settings)
     settings_events.record_changes(context, paths, settings_events.differences(AgentSettings(), settings), by=by)
     return path
 
@@ -53,7 +54,10 @@ def add_agent(context: RootContext, name: str, settings: AgentSettings, *, by: s
 def change_agent(context: RootContext, name: str, changes: Mapping[str, str | None], *, by: str = "human") -> Path:
     """Change an agent's agent.json and return its path. `changes` has the new values by key; None resets a setting. An
     agent that is declared in beam.yaml, or is only the name of an adapter, gets an agent.json."""
-    settings = own_settings(context, check_name(name))
+    return edit_settings(context, check_name(name), lambda own: _with_changes(own, changes), by=by)
+
+
+def _with_changes(settings: AgentSettings, changes: Mapping[str, str | None]) -> AgentSettings:
     plain = {field: getattr(settings, field) for field in settings.__struct_fields__}
     default = AgentSettings()
     for key, value in changes.items():
@@ -64,7 +68,7 @@ def change_agent(context: RootContext, name: str, changes: Mapping[str, str | No
             fields.settings_fields({"env": plain["env"]}, (), _COMMAND_LINE)
         else:
             plain[key] = getattr(default, key, None) if value is None else settings_of_flags({key: value})[key]
-    return write_settings(context, name, settings, AgentSettings(**plain), by=by)
+    return AgentSettings(**plain)
 
 
 def own_settings(context: RootContext, name: str) -> AgentSettings:
@@ -76,13 +80,21 @@ def own_settings(context: RootContext, name: str) -> AgentSettings:
     return parse_agent_json(data, path) if data is not None else AgentSettings()
 
 
-def write_settings(
-    context: RootContext, name: str, before: AgentSettings, after: AgentSettings, *, by: str = "human"
+def edit_settings(
+    context: RootContext, name: str, edit: Callable[[AgentSettings], AgentSettings], *, by: str = "human"
 ) -> Path:
-    """Write an agent's agent.json and return its path. Record in the agent's journal which settings changed, and in the
-    trust store that beam wrote the file."""
+    """Replace the settings in an agent's agent.json by what `edit` returns for them, and return the path of the file.
+    No other process writes the file meanwhile.
+
+    Record in the agent's journal which settings changed, and in the trust store that beam wrote the file. Raises
+    NotFoundError if there is no such agent, and the errors of `edit`.
+    """
+    context.config.resolve(name)
     paths = context.agent_paths(name)
-    path = _write_agent_json(context, paths, after)
+    with _locked_settings(context, paths):
+        before = own_settings(context, name)
+        after = edit(before)
+        path = _write_agent_json(context, paths, after)
     settings_events.record_changes(context, paths, settings_events.differences(before, after), by=by)
     return path
 
@@ -105,7 +117,8 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
     env = settings.env if "@" not in name else {**context.config.resolve(name).settings.env, **settings.env}
     imported = begin_in_session(context, name, adapter, session_id, by=by, env=env)
     if settings != AgentSettings():
-        _write_agent_json(context, context.agent_paths(name), settings)
+        with _locked_settings(context, context.agent_paths(name)):
+            _write_agent_json(context, context.agent_paths(name), settings)
     return f"the first turn of {name} continues in session {session_id} of {adapter}; {_history_text(imported, name)}"
 
 
@@ -147,16 +160,15 @@ def fork_agent(context: RootContext, name: str, new: str, *, by: str, at: str | 
         raise NotFoundError(f"{name} has no session yet", f"beam send {name} … starts one", subject=name)
     upto = None if at is None else last_message_id(context.agent_paths(name), source.session_id, at, settings.adapter)
     face_of(registry.adapter(settings.adapter), None)
-    before = read_state(paths.journal)
-    if new in context.config.names() or before.turn or before.known:
-        raise UsageError(f"there is already an agent {new} here", "give the copy another name", subject=new)
+    _check_unused(context, paths)
     discovery.create(context.home, paths)
     lock = wait_for_lock(lambda: try_lock(paths.lock))
     if lock is None:
         raise UnfinishedError(
             f"another process is creating {new} at this moment", "give the copy another name", subject=new
         )
-    with held_briefly(context, paths, lock):
+    with held_briefly(context, paths, lock), _locked_settings(context, paths):
+        _check_unused(context, paths)  # another process may have made it meanwhile
         journal = Journal.open(paths.journal, new, context.clock, context.config.limits)
         try:
             body = events.SessionForked(session_id=source.session_id, of=name, adapter=source.adapter, by=by)
@@ -168,10 +180,39 @@ def fork_agent(context: RootContext, name: str, new: str, *, by: str, at: str | 
     return source.session_id
 
 
-def _write_agent_json(context: RootContext, paths: AgentPaths, settings: AgentSettings) -> Path:
+def _check_unused(context: RootContext, paths: AgentPaths) -> None:
+    """Raise UsageError if there is an agent of that name, or if one had a message."""
+    from beam.store.segment import read_state
+
+    state = read_state(paths.journal)
+    if paths.agent in context.config.names() or state.turn or state.known:
+        raise UsageError(
+            f"there is already an agent {paths.agent} here", "give the copy another name", subject=paths.agent
+        )
+
+
+@contextlib.contextmanager
+def _locked_settings(context: RootContext, paths: AgentPaths) -> Iterator[None]:
+    """Lock the agent's agent.json against other writers, and its queue against new messages, while the caller's block
+    runs. Create the agent's directories; remove them again if the block raises a BeamError and nothing is in them."""
     is_new = not paths.dir.exists()
     discovery.create(context.home, paths)
     discovery.remember_root(context.home, context.environ)
+    with short_lock(paths.put_lock):
+        try:
+            yield
+        except BeamError:
+            is_used = (
+                paths.dir / AGENT_JSON
+            ).exists() or paths.put_lock.stat().st_size  # by another process, meanwhile
+            if is_new and not is_used:
+                files.remove(paths.put_lock)
+                _remove_empty(paths.dir)
+            raise
+
+
+def _write_agent_json(context: RootContext, paths: AgentPaths, settings: AgentSettings) -> Path:
+    """Write the agent.json; the caller has locked it."""
     data = encode_agent_json(settings)
     path = paths.dir / AGENT_JSON
     before = file.read_bytes(path)
@@ -183,8 +224,6 @@ def _write_agent_json(context: RootContext, paths: AgentPaths, settings: AgentSe
             files.remove(path)
         else:
             files.replace(path, before)
-        if is_new:
-            _remove_empty(paths.dir)
         raise
     ledger.remember_file(path, hashlib.sha256(data).hexdigest(), context.environ)
     return path

@@ -17,6 +17,7 @@ from beam.broker.context import RootContext
 from beam.config.resolve import AGENT_JSON, ResolvedAgent
 from beam.model.message import Access, check_name
 from beam.model.rule_lists import RuleLists
+from beam.model.settings import AgentSettings
 from beam.rules.call import parse_call
 from beam.rules.rule import Behavior, Rule, parse
 from beam.rules.ruleset import Ruleset, combine, rules_of
@@ -128,9 +129,10 @@ def try_rules(
 def add(context: RootContext, name: str, behavior: Behavior, text: str, *, by: str) -> Path:
     """Add a rule to the agent's own agent.json; return the path of that file. Raises UsageError for an invalid rule."""
     rule = parse(text, behavior)
-    own = manage.own_settings(context, check_name(name))
-    lists = own.rules.plus(RuleLists(**{behavior: (rule.text,)}))
-    return manage.write_settings(context, name, own, structs.replace(own, rules=lists), by=by)
+    added = RuleLists(**{behavior: (rule.text,)})
+    return manage.edit_settings(
+        context, check_name(name), lambda own: structs.replace(own, rules=own.rules.plus(added)), by=by
+    )
 
 
 def check_allow(context: RootContext, name: str, text: str) -> None:
@@ -149,14 +151,16 @@ def remove(context: RootContext, name: str, behavior: Behavior, text: str, *, by
     """Remove a rule from the agent's own agent.json; return the path of that file. Raises NotFoundError if the rule is
     not in it."""
     rule = parse(text, behavior)
-    own = manage.own_settings(context, check_name(name))
-    before = getattr(own.rules, behavior)
-    if rule.text not in before:
-        what = f"`{rule}` is no rule in the {AGENT_JSON} of {name}"
-        raise NotFoundError(what, f"beam rules list {name} says where it is written", subject=text)
-    after = tuple(each for each in before if each != rule.text)
-    lists = structs.replace(own.rules, **{behavior: after})
-    return manage.write_settings(context, name, own, structs.replace(own, rules=lists), by=by)
+
+    def without_rule(own: AgentSettings) -> AgentSettings:
+        before = getattr(own.rules, behavior)
+        if rule.text not in before:
+            what = f"`{rule}` is no rule in the {AGENT_JSON} of {name}"
+            raise NotFoundError(what, f"beam rules list {name} says where it is written", subject=text)
+        after = tuple(each for each in before if each != rule.text)
+        return structs.replace(own, rules=structs.replace(own.rules, **{behavior: after}))
+
+    return manage.edit_settings(context, check_name(name), without_rule, by=by)
 
 
 def _rules(resolved: ResolvedAgent) -> Ruleset:

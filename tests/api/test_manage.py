@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Timer
 
 import pytest
 from msgspec import UNSET
 
-from beam.api import lock_wait, manage
+from beam.api import lock_wait, manage, rules
 from beam.api.sessions import begin_in_session
 from beam.base.errors import (
     BeamError,
@@ -22,6 +26,7 @@ from beam.base.errors import (
 )
 from beam.base.steps import Steps
 from beam.broker import follow, mailbox, standing
+from beam.config.resolve import encode_agent_json
 from beam.model import events
 from beam.model.outcome import Point
 from beam.model.settings import AgentSettings
@@ -267,11 +272,10 @@ def test_a_change_is_a_persons_unless_it_is_said_whose(act: str, mine: Root) -> 
         manage.add_agent(mine.context, agent, AgentSettings(adapter="scripted"))
     else:
         agent = "mine"
-        own = manage.own_settings(mine.context, agent)
         if act == "change":
             manage.change_agent(mine.context, agent, {"model": "n"})
         elif act == "write":
-            manage.write_settings(mine.context, agent, own, AgentSettings(adapter="scripted"))
+            manage.edit_settings(mine.context, agent, lambda _: AgentSettings(adapter="scripted"))
         else:
             manage.remove_agent(mine.context, agent, purge=False)
     last = mine.events(agent)[-1]
@@ -283,9 +287,54 @@ def test_a_new_agents_folder_is_gone_again_where_it_does_not_resolve_and_an_old_
         if name == "worker":
             root.place(name)
         with pytest.raises(BeamError):
-            manage.write_settings(root.context, name, AgentSettings(), AgentSettings(adapter="nothing"))
+            manage.add_agent(root.context, name, AgentSettings(adapter="nothing"))
         assert root.context.agent_paths(name).dir.exists() == (name == "worker")
         assert not (root.context.agent_paths(name).dir / "agent.json").exists()
+
+
+def at_once(*calls: Callable[[], object]) -> list[str]:
+    """Runs the calls in threads that all wait for the agent's lock; returns the error of each, "" for none."""
+
+    def run(call: Callable[[], object]) -> str:
+        try:
+            call()
+        except BeamError as error:
+            return error.message
+        return ""
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return sorted(pool.map(run, calls))
+
+
+def slow_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets each writer of an agent.json give way, just before it writes, to one that came that far as well."""
+    both = threading.Barrier(2)
+
+    def encode(settings: AgentSettings) -> bytes:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.3)  # breaks if no other gets here, as it should be
+        return encode_agent_json(settings)
+
+    monkeypatch.setattr(manage, "encode_agent_json", encode)
+
+
+def test_of_two_that_declare_one_name_at_once_only_one_succeeds(mine: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_writes(monkeypatch)
+    adds = [
+        partial(manage.add_agent, mine.context, "new", AgentSettings(adapter="claude", model=model)) for model in "ab"
+    ]
+    assert at_once(*adds) == ["", "agent new is already declared"]
+
+
+def test_no_change_of_settings_is_lost_to_another_at_the_same_time(mine: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_writes(monkeypatch)
+    changes = [
+        partial(manage.change_agent, mine.context, "mine", {"timeout": "9s"}),
+        partial(rules.add, mine.context, "mine", "deny", "Bash(git push *)", by="human"),
+    ]
+    assert at_once(*changes) == ["", ""]
+    own = manage.own_settings(mine.context, "mine")
+    assert (own.timeout, own.rules.deny) == (9.0, ("Bash(git push *)",))
 
 
 @pytest.mark.slow
