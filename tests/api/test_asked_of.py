@@ -267,9 +267,9 @@ ROWS = [
         ),
     ),
     Row(
-        lambda b, m: b.report(["box"], since="2026"),
+        lambda b, m: b.report(["box"], since="2026-07-01T12:00:00.000000Z"),
         "beam.api.report.report",
-        lambda b, m: ((b.context, ["box"]), {"since": "2026"}),
+        lambda b, m: ((b.context, ["box"]), {"since": "2026-07-01T12:00:00.000000Z"}),
     ),
     Row(
         lambda b, m: b.attach("box"),

@@ -6,7 +6,9 @@ import re
 
 import pytest
 
+from beam.api import Beam
 from beam.api.report import ReportLine, activity, report, turn_lines
+from beam.base.errors import UsageError
 from beam.model.events import (
     AnyEvent,
     MessageQueued,
@@ -20,6 +22,7 @@ from beam.model.outcome import Class, Status, Usage
 from tests.support.cli import Cli
 from tests.support.context import SECOND_NS, Root
 from tests.support.journals import closed, finished, record, started
+from tests.support.refused import refused
 from tests.support.terminal import Terminal
 
 
@@ -53,6 +56,28 @@ def test_sums_add_up_and_keep_the_longest() -> None:
     total = first.plus(second)
     assert (total.turns, total.failures) == (2, {"auth": 1})
     assert (total.worked_s, total.worked_most_s, total.asked_s, total.asked_most_s) == (11.0, 10.0, 8.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("since", "turns"),
+    [
+        ("2023-11-14T22:13:20Z", 1),
+        ("2023-11-15T00:13:20+02:00", 1),
+        ("2023-11-14T20:43:20-01:30", 1),
+        ("2023-11-14T20:43:21-01:30", 0),
+        ("", 1),
+    ],
+)
+def test_the_time_of_a_python_program_may_have_an_offset_and_no_fraction(root: Root, since: str, turns: int) -> None:
+    record(root, "worker", started(), finished(), closed())
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ, clock=root.clock)
+    assert beam.report(["worker"], since=since)[-1].turns == turns
+
+
+def test_a_time_that_is_none_is_refused(root: Root) -> None:
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ, clock=root.clock)
+    with refused(UsageError, "`since` is 'yesterday', and not a time", "write it like 2026-07-01T12:00:00Z"):
+        beam.report(since="yesterday")
 
 
 def test_turns_that_ended_before_are_left_out() -> None:

@@ -10,6 +10,7 @@ from msgspec import structs
 from beam.api.argument_types import agent_names, check_is_number, check_is_text, time_ns
 from beam.api.both import coroutine_verb
 from beam.api.verbs.opened import OpenedRoot
+from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, UnsupportedError, UsageError
 from beam.root import discovery
 
@@ -195,10 +196,13 @@ class LookVerbs(OpenedRoot):
 
     def report(self, agents: Sequence[str] = (), *, since: str = "") -> list[ReportLine]:
         """Return a line for each agent and model about the turns that ended at `since` (RFC 3339) or later: their
-        number, failures, cost and waiting times. The last line is the sum."""
+        number, failures, cost and waiting times. The last line is the sum. Raises UsageError for an invalid `since`."""
         from beam.api import report
 
-        return report.report(self.context, self._names(agents), since=since)
+        begin = (
+            rfc3339(time_ns("since", since)) if since else ""
+        )  # in the form of the events, which are compared as text
+        return report.report(self.context, self._names(agents), since=begin)
 
     def activity(self, agents: Sequence[str] = (), *, days: int = 14) -> dict[str, list[int]]:
         """Return the number of tokens of each agent on each of the last `days` days, today last."""
