@@ -274,7 +274,7 @@ def remember_root(home: RootPaths, environ: Mapping[str, str]) -> None:
     listed = state_dir(environ) / _NAMED_ROOTS / sha256(data).hexdigest()[:32]
     if listed.exists():
         return
-    with contextlib.suppress(DiskError):  # the list is only an aid
+    with contextlib.suppress(DiskError, FileNotFoundError):  # the list is only an aid; another thread was quicker
         files.make_directory(listed.parent)
         files.replace(listed, data + b"\n")
 

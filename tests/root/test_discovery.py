@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from beam.base import files
 from beam.base.errors import CorruptError, DiskError, UsageError
 from beam.root import discovery
 from beam.root.discovery import (
@@ -279,6 +280,22 @@ def test_a_root_that_is_listed_is_not_written_again(tmp_path: Path, environ: dic
     os.utime(file, ns=(1, 1))
     remember_root(home, environ)
     assert file.stat().st_mtime_ns == 1
+
+
+def test_a_list_that_another_thread_writes_just_then_is_no_error(
+    tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = find_root(str(tmp_path / "named"), cwd=tmp_path, environ=environ)
+    create(home)
+
+    def replace(path: Path, data: bytes) -> None:
+        """Does what a thread sees whose temporary file another thread of the process has renamed."""
+        path.write_bytes(data)
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(files, "replace", replace)
+    remember_root(home, environ)
+    assert known_roots(environ) == [home]
 
 
 def test_a_list_that_cannot_be_written_is_no_error(tmp_path: Path, environ: dict[str, str]) -> None:
