@@ -199,9 +199,7 @@ class LookVerbs(OpenedRoot):
         number, failures, cost and waiting times. The last line is the sum. Raises UsageError for an invalid `since`."""
         from beam.api import report
 
-        begin = (
-            rfc3339(time_ns("since", since)) if since else ""
-        )  # in the form of the events, which are compared as text
+        begin = rfc3339(time_ns("since", since)) if since else ""  # the form of the events: they are compared as text
         return report.report(self.context, self._names(agents), since=begin)
 
     def activity(self, agents: Sequence[str] = (), *, days: int = 14) -> dict[str, list[int]]:
