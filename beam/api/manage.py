@@ -202,9 +202,8 @@ def _locked_settings(context: RootContext, paths: AgentPaths) -> Iterator[None]:
         try:
             yield
         except BeamError:
-            is_used = (
-                paths.dir / AGENT_JSON
-            ).exists() or paths.put_lock.stat().st_size  # by another process, meanwhile
+            # Another process may have used the directories meanwhile.
+            is_used = (paths.dir / AGENT_JSON).exists() or paths.put_lock.stat().st_size
             if is_new and not is_used:
                 files.remove(paths.put_lock)
                 _remove_empty(paths.dir)
