@@ -126,7 +126,8 @@ def _prompt_findings(step: Step, scenario: Scenario, context: RootContext) -> It
             continue  # an agent that can't run needs no trust
         settings = resolved.settings
         if card.runs_text:  # whoever declared it; beam has such agents of its own
-            yield _finding(f"it has {name} run its prompts, by {settings.adapter}")
+            who = name if name == settings.adapter else f"{name} ({settings.adapter})"
+            yield _finding(f"it has {who} run its prompts as code")
         for rule in (rule for each in resolved.rules if each.whose != SCENARIO for rule in each.lists.allow):
             yield _finding(f"it prompts {name}, which is allowed {scan.shorten(rule)}")
         if options.access is not None or "access" in scenario.agents.get(name, {}):

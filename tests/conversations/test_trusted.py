@@ -63,10 +63,10 @@ def test_a_prompt_for_an_agent_that_may_do_more_than_read_has_to_be_trusted(
 @pytest.mark.parametrize(
     ("steps", "wanted"),
     [
-        ("- send: bash\n  prompt: x\n", ["it has bash run its prompts, by bash"]),
-        ("- chat: [python, worker]\n  prompt: x\n", ["it has python run its prompts, by python"]),
-        ("- send: shell\n  prompt: x\n", ["it has shell run its prompts, by bash"]),
-        ("- send: worker\n  prompt: x\n- judge: bash\n  rubric: x\n", ["it has bash run its prompts, by bash"]),
+        ("- send: bash\n  prompt: x\n", ["it has bash run its prompts as code"]),
+        ("- chat: [python, worker]\n  prompt: x\n", ["it has python run its prompts as code"]),
+        ("- send: shell\n  prompt: x\n", ["it has shell (bash) run its prompts as code"]),
+        ("- send: worker\n  prompt: x\n- judge: bash\n  rubric: x\n", ["it has bash run its prompts as code"]),
     ],
 )
 def test_a_prompt_that_an_agent_runs_as_code_has_to_be_trusted_whoever_declared_the_agent(
