@@ -19,6 +19,7 @@ from beam.base.errors import DiskError
 from beam.model.message import PLAIN
 from beam.root.paths import AgentPaths
 from beam.store import control
+from beam.store.lock import short_lock
 
 _INDEX_NAME = "lanes"
 
@@ -102,23 +103,26 @@ def claim_retry(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:
 
 def make_index(agent: AgentPaths) -> None:
     """Create the index with the lanes that an earlier version of beam left. Do nothing if the index exists or the agent
-    never had a lane."""
+    never had a lane. Raises DiskError."""
     where = index_folder(agent)
     if where.is_dir() or not (agent.dir / "once").is_dir():
         return
+    with short_lock(agent.put_lock):
+        if not where.is_dir():  # a rename would replace the index of another process as long as it is empty
+            _publish_index(agent, where)
 
+
+def _publish_index(agent: AgentPaths, where: Path) -> None:
     left = indexed_lanes(agent)
     made = where.with_name(f".{_INDEX_NAME}.{os.getpid()}.tmp")
     with files.disk_action("make", where):
         remove_tree(made, ignore_errors=True)
         made.mkdir(0o700)
-        for lane in left:
-            _make_file(made / lane.dir.name)
         try:
-            made.rename(where)  # this replaces only an empty directory; else another process made the same index
-        except OSError:
+            for lane in left:
+                _make_file(made / lane.dir.name)
+            made.rename(where)
+        except BaseException:
             remove_tree(made, ignore_errors=True)
-            if not where.is_dir():
-                raise
-            return
+            raise
     files.sync_directory(where.parent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -252,23 +253,40 @@ def test_a_lane_is_entered_durably_and_as_never_tried(root: Root, monkeypatch: p
     assert not lanes.claim_retry(lane, NOON_NS, after_s=5)
 
 
-def test_an_index_of_lanes_that_another_made_first_is_used(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_two_that_make_an_index_of_lanes_at_once_make_one(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = root.place("worker")
     (agent.dir / "once").mkdir(exist_ok=True)
     where = lanes.index_folder(agent)
+    entered = lanes.indexed_lanes
+    made: list[int] = []
 
-    def entered(_: AgentPaths) -> list[AgentPaths]:
-        where.mkdir()
-        (where / "theirs").touch()
+    def make() -> None:
+        lanes.make_index(agent)
+        made.append(where.stat().st_ino)
+
+    other = threading.Thread(target=make)
+
+    def let_the_other_begin(_: AgentPaths) -> list[AgentPaths]:
+        monkeypatch.setattr(lanes, "indexed_lanes", entered)
+        other.start()
+        other.join(0.02)
         return []
 
-    monkeypatch.setattr(lanes, "indexed_lanes", entered)
-    lanes.make_index(agent)
-    assert [path.name for path in where.iterdir()] == ["theirs"]
+    monkeypatch.setattr(lanes, "indexed_lanes", let_the_other_begin)
+    make()
+    other.join()
+    assert made == [where.stat().st_ino] * 2, "a lane that one of them adds meanwhile would be lost"
     assert [path.name for path in agent.dir.iterdir() if path.name.startswith(".lanes")] == []
-    remove_tree(where)
+
+
+def test_an_index_of_lanes_that_can_not_be_made_is_an_error(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = root.place("worker")
+    (agent.dir / "once").mkdir(exist_ok=True)
+    where = lanes.index_folder(agent)
     monkeypatch.setattr(lanes, "indexed_lanes", lambda _: where.touch() or [])
     assert refused(lambda: lanes.make_index(agent))[:2] == ("DiskError", f"can't make {where}: Not a directory")
+    assert [path.name for path in agent.dir.iterdir() if path.name.startswith(".lanes")] == []
 
 
 # -- a thread's count, a reserve, a queue's limits ---------------------------------------------------------------------
