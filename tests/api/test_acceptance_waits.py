@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 
 import pytest
 
 from tests.support.asking import place, started
 from tests.support.claims import refused, said_once
-from tests.support.cli import Cli, Started, eventually
+from tests.support.cli import Cli, Started, asleep, eventually
 
 pytestmark = pytest.mark.acceptance
 
@@ -111,8 +110,7 @@ def test_a_message_that_is_not_there_is_named(crew: Cli) -> None:
 def test_until_idle_waits_for_all_that_is_queued(crew: Cli) -> None:
     first, second = put(crew, "gated", "one"), put(crew, "gated", "two")
     waiting = crew.start("wait", "--agent", "gated", "--agent", "quick", "--until", "idle")
-    with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(0.5)
+    asleep(waiting)
     (crew.project / "gate").touch()
     assert code_of(waiting) == 0
     assert [crew("show", each).out for each in (first, second)] == ["one\n", "two\n"]
@@ -132,14 +130,12 @@ def test_any_of_several_agents_is_enough_if_that_is_asked(crew: Cli) -> None:
 def test_until_finished_prints_the_next_answer_and_has_its_exit_code(crew: Cli) -> None:
     crew("send", "quick", "before")
     waiting = crew.start("wait", "--agent", "quick", "--until", "finished")
-    with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(0.5)
+    asleep(waiting)
     crew("send", "quick", "--once", "after")
     assert waiting.communicate(timeout=20)[0] == b"after\n"
     message = put(crew, "gated")
     waiting = crew.start("wait", "--agent", "gated", "--until", "finished")
-    with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(0.5)
+    asleep(waiting)
     crew("interrupt", message)
     assert code_of(waiting) == 9
 
@@ -161,8 +157,7 @@ def test_an_agent_that_is_not_there_is_named(crew: Cli) -> None:
 def test_an_agent_that_is_removed_meanwhile_is_said_to_be_gone(crew: Cli) -> None:
     message = put(crew, "desk")
     waiting = crew.start("wait", "--agent", "desk", "--until", "idle")
-    with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(0.5)
+    asleep(waiting)
     assert crew("agent", "rm", "desk", "--purge").code == 0, message
     out, err = waiting.communicate(timeout=20)
     assert (waiting.returncode, out, err) == (4, b"", b"beam: desk was removed; beam agent list\n")
@@ -174,9 +169,7 @@ def test_an_agent_that_is_removed_meanwhile_is_said_to_be_gone(crew: Cli) -> Non
 def test_watch_until_idle_ends_with_the_work_and_tells_of_a_failure(crew: Cli) -> None:
     put(crew, "gated")
     watching = crew.start("watch", "--until-idle", "--json")
-    assert watching.stdout is not None
-    with pytest.raises(subprocess.TimeoutExpired):
-        watching.wait(1.5)
+    asleep(watching)
     put(crew, "bad")
     eventually(lambda: [item["box"] for item in crew("queue", "list", "bad", "--json").lines] == ["dead"])
     (crew.project / "gate").touch()

@@ -15,7 +15,7 @@ import pytest
 
 from beam.api.teams import TeamsHere
 from beam.process import tree
-from tests.support.cli import BEAM, Cli, eventually
+from tests.support.cli import BEAM, Cli, asleep, eventually
 from tests.teams.teams_replay import Scratch, proved
 
 pytestmark = pytest.mark.acceptance
@@ -95,6 +95,7 @@ def test_the_live_stream_prints_what_happens_and_ends_with_the_interrupt(beam: C
             return text in seen
 
         eventually(lambda: len(list((Path("/proc") / str(process.pid) / "task").iterdir())) > 1)
+        asleep(process)  # what is there before it looks for the first time is no news
         recording.replay(20, with_hooks=False)
         eventually(lambda: has(b"team.ended"))
         output.write_bytes(seen)
@@ -159,7 +160,8 @@ def test_a_watcher_started_again_with_its_cursor_goes_on_without_gap_or_repeat(b
             nonlocal seen
             seen += process.stdout.read() or b"" if process.stdout else b""
             cursor = beam.base / "home/.local/state/beam/cursors/mine.json"
-            return cursor.is_file() and (not until or f'"m{until}"'.encode() in seen)
+            words = (f'"m{until}"', f'"task_id":"{until}"') if until else ()
+            return cursor.is_file() and all(word.encode() in seen for word in words)
 
         eventually(has)
         time.sleep(0.5)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from beam.testing.fake_model import FakeModel
-from tests.support.cli import BEAM, Cli, eventually
+from tests.support.cli import BEAM, Cli, asleep, eventually
 from tests.support.repository import make_repository
 
 pytestmark = pytest.mark.real
@@ -171,6 +171,7 @@ def test_a_real_team_is_seen_live_from_its_start_to_its_end(beam: Cli, start: Ca
         return sent <= read and bool(idle and works) and idle[-1]["ts"] > works[-1]["ts"]
 
     try:
+        asleep(process)  # a team that is there before it looks for the first time is no news
         pane.say("begin the work")
         eventually(lambda: seen("member.joined", member="alice"), 60, lambda: f"alice did not join\n{pane.screen()}")
         for word in ("created", "claimed", "started", "completed"):
