@@ -95,7 +95,7 @@ def test_the_live_stream_prints_what_happens_and_ends_with_the_interrupt(beam: C
             return text in seen
 
         eventually(lambda: len(list((Path("/proc") / str(process.pid) / "task").iterdir())) > 1)
-        asleep(process)  # what is there before it looks for the first time is no news
+        asleep(process)  # it does not report what it finds when it starts
         recording.replay(20, with_hooks=False)
         eventually(lambda: has(b"team.ended"))
         output.write_bytes(seen)

@@ -171,7 +171,7 @@ def test_a_real_team_is_seen_live_from_its_start_to_its_end(beam: Cli, start: Ca
         return sent <= read and bool(idle and works) and idle[-1]["ts"] > works[-1]["ts"]
 
     try:
-        asleep(process)  # a team that is there before it looks for the first time is no news
+        asleep(process)  # it does not report a team that it finds when it starts
         pane.say("begin the work")
         eventually(lambda: seen("member.joined", member="alice"), 60, lambda: f"alice did not join\n{pane.screen()}")
         for word in ("created", "claimed", "started", "completed"):
