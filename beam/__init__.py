@@ -294,6 +294,7 @@ def __getattr__(name: str) -> object:
     module = _LAZY_MODULES.get(name) or next((where for where, names in _LAZY.items() if name in names.split()), None)
     if module is None:
         raise AttributeError(f"module 'beam' has no attribute {name!r}")
+    __import__(module.rpartition(".")[0])  # first, so that two threads can't wait for each other's half of a package
     __import__(module)
     found: object = sys.modules[module] if name in _LAZY_MODULES else getattr(sys.modules[module], name)
     globals()[name] = found

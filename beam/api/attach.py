@@ -18,14 +18,13 @@ from beam.broker.context import RootContext
 from beam.pty_adapter.picture import Picture, Runs
 from beam.root.paths import AgentPaths
 from beam.store.segment import read_state
-from beam.turns.terminal.nearby import short_path
-from beam.turns.terminal.viewers import Bye, Frame, Keys, ViewerMessage, typing_file
+from beam.turns.terminal import nearby, viewers
 
 _PIECE_BYTES = 8 * 1024  # of keys in one line
 _MAX_KEYS = 256 * 1024  # bytes of keys that may wait while the agent takes none
 _APPEARS_S = 3.0  # how long a turn that has begun may take to open its terminal
 _FRAME_BYTES = 64 * 1024 * 1024
-_decoder: msgspec.json.Decoder[ViewerMessage] = msgspec.json.Decoder(ViewerMessage)
+_decoder: msgspec.json.Decoder[viewers.ViewerMessage] = msgspec.json.Decoder(viewers.ViewerMessage)
 
 
 class Attached:
@@ -86,12 +85,12 @@ class Attached:
             raise BeamError(
                 f"the process that runs {self.agent} sends data that this version of beam does not know", hint
             ) from error
-        if isinstance(frame, Bye):
+        if isinstance(frame, viewers.Bye):
             self.why = self.why or frame.why
         elif 0 <= frame.height <= 10_000:
             self._show(frame)
 
-    def _show(self, frame: Frame) -> None:
+    def _show(self, frame: viewers.Frame) -> None:
         self._rows = [*self._rows[: frame.height], *[()] * (frame.height - len(self._rows))]
         for row, runs in frame.changed.items():
             if 0 <= row < frame.height:
@@ -105,7 +104,7 @@ class Attached:
         if len(self._keys) + len(keys) > _MAX_KEYS:
             return False
         for at in range(0, len(keys), _PIECE_BYTES):
-            self._keys += msgspec.json.encode(Keys(data=keys[at : at + _PIECE_BYTES])) + b"\n"
+            self._keys += msgspec.json.encode(viewers.Keys(data=keys[at : at + _PIECE_BYTES])) + b"\n"
         self.send()
         return True
 
@@ -125,7 +124,7 @@ class Attached:
     def _create_typing_file(self) -> None:
         """Create the file that the holder asked for; the holder removes it. An older holder asks for none."""
         nonce, self._nonce = self._nonce, ""
-        file = typing_file(self._directory, nonce) if self._directory is not None else None
+        file = viewers.typing_file(self._directory, nonce) if self._directory is not None else None
         if file is not None:
             with files.disk_action("write", file):
                 os.close(files.open_to_write(file, os.O_WRONLY | os.O_CREAT))
@@ -170,7 +169,7 @@ def attach(context: RootContext, paths: AgentPaths) -> Attached:
 def _connect(directory: Path) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with short_path(directory) as short:
+        with nearby.short_path(directory) as short:
             connection.connect(str(short / "terminal.sock"))
     except PermissionError as error:
         connection.close()

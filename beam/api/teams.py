@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from beam.agents.claude.history import TranscriptLine
+from beam.agents.claude import history
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import NotFoundError, UsageError
 from beam.model.events import Text, ToolCalled
@@ -121,7 +121,7 @@ def _redacted(found: Iterable[S]) -> list[S]:
     return [redact_event(one)[0] for one in found]
 
 
-def _activities(lines: Iterable[tuple[str, TranscriptLine]]) -> dict[str, LastActivity]:
+def _activities(lines: Iterable[tuple[str, history.TranscriptLine]]) -> dict[str, LastActivity]:
     found = dict[str, LastActivity]()
     for member, line in lines:
         found[member] = _updated_activity(found.get(member, LastActivity()), line)
@@ -135,7 +135,7 @@ def _fill_in_states(team: Team, doing: Mapping[str, LastActivity]) -> None:
         team.members.assume_activity(name, one.state, when_ns(one.since), when_ns(one.at))
 
 
-def _updated_activity(before: LastActivity, line: TranscriptLine) -> LastActivity:
+def _updated_activity(before: LastActivity, line: history.TranscriptLine) -> LastActivity:
     doing, words = before.doing, before.last_words
     state, since, at = before.state, before.since, before.at
     if line.kind in ("user", "assistant") and line.at:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from beam.agents.claude.history import TranscriptLine
+from beam.agents.claude import history
 from beam.agents.fields import obj, string
 from beam.model import events as all_events
 from beam.model.events import Event
@@ -250,7 +250,7 @@ class Diff:
 
     # -- transcripts ---------------------------------------------------------------------------------------------------
 
-    def line(self, team: Team, member: str, line: TranscriptLine, *, is_member: bool = True) -> list[Event]:
+    def line(self, team: Team, member: str, line: history.TranscriptLine, *, is_member: bool = True) -> list[Event]:
         """Apply one line of a member's transcript. If `is_member` is False, the line is from the transcript of a
         subagent that the member started."""
         at_ns = when_ns(line.at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from beam.agents.claude.history import TranscriptLine
+from beam.agents.claude import history
 from beam.teams import disk, model
 from beam.teams.diff import Diff, Team
 from beam.teams.tails import Tails, lines
@@ -34,14 +34,14 @@ class TeamsSnapshot:
         """Return all teams. An inbox directory or a task list without a configuration counts as a team, too."""
         return list(self._diff.teams.values())
 
-    def lines(self, team: Team) -> Iterator[tuple[str, bool, TranscriptLine]]:
+    def lines(self, team: Team) -> Iterator[tuple[str, bool, history.TranscriptLine]]:
         """Yield (member, is_member, line) for each line of the team's transcripts, in the order of their times.
         `is_member` is False for a line of a subagent that the member started."""
         tails = Tails(team.home, self._diff, began_ns=self.now_ns)
         for tail, line in lines(tails.find(since_ns=0, is_new=False, only=team)):
             yield tail.member, tail.is_member, line
 
-    def last_lines(self, team: Team) -> list[tuple[str, TranscriptLine]]:
+    def last_lines(self, team: Team) -> list[tuple[str, history.TranscriptLine]]:
         """Return (member, line) for the last lines of each member's transcript, in the order of their times; [] if the
         team is not live."""
         if not team.is_live:

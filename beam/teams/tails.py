@@ -14,8 +14,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from beam.agents.claude.history import TranscriptLine, projects_folder, transcript_paths
-from beam.agents.claude.history import read as read_line
+from beam.agents.claude import history
 from beam.agents.fields import Object, string
 from beam.base import files
 from beam.base.clock import rfc3339
@@ -99,7 +98,7 @@ class Tail(Struct):
             return
 
 
-def lines(tails: Iterable[Tail]) -> Iterator[tuple[Tail, TranscriptLine]]:
+def lines(tails: Iterable[Tail]) -> Iterator[tuple[Tail, history.TranscriptLine]]:
     """Yield (transcript, line) for each line that was added to these transcripts, in the order of the lines' times."""
     for tail, line in heapq.merge(*map(_lines, tails), key=lambda one: one[1].at):
         if tail.is_member:
@@ -109,10 +108,10 @@ def lines(tails: Iterable[Tail]) -> Iterator[tuple[Tail, TranscriptLine]]:
         yield tail, line
 
 
-def _lines(tail: Tail) -> Iterator[tuple[Tail, TranscriptLine]]:
+def _lines(tail: Tail) -> Iterator[tuple[Tail, history.TranscriptLine]]:
     while added := tail.read():
         for data in added:
-            line = read_line(data, parent=tail.parent)
+            line = history.read(data, parent=tail.parent)
             if line is not None and (not line.at or line.at >= tail.since):
                 yield tail, line
 
@@ -122,7 +121,7 @@ def _is_older(file: BinaryIO, offset: int, since_ns: int) -> bool:
     file.seek(offset)
     file.readline(CHUNK)
     while file.tell() < offset + CHUNK:
-        read = read_line(file.readline(CHUNK))
+        read = history.read(file.readline(CHUNK))
         if read is None:
             return False
         if when := when_ns(read.at):
@@ -245,12 +244,12 @@ class Tails:
         key = (team.name, team.session_id)
         if key in self._folders:
             return self._folders[key]
-        paths = transcript_paths(self._home, lead.cwd if lead else "", team.session_id)
+        paths = history.transcript_paths(self._home, lead.cwd if lead else "", team.session_id)
         if not paths:
             return None
         folder = str(Path(paths[0]).parent)
         if not os.path.exists(paths[0]):  # noqa: PTH110 - pathlib's raises for a name that is too long
-            root = projects_folder(self._home)
+            root = history.projects_folder(self._home)
             folder = next(
                 (
                     f"{root}/{name}"
@@ -331,7 +330,7 @@ class Tails:
         except (OSError, DiskError):
             return None
         for raw in data.split(b"\n")[:-1]:
-            line = read_line(raw)
+            line = history.read(raw)
             if line is not None and line.team and line.member:
                 return Tail(path=path, home=self._home, team=line.team, member=line.member)
             spawned = next((back.record for back in line.returned if _is_spawn(back.record)), {}) if line else {}
@@ -350,8 +349,8 @@ def _lead_name(team: Team) -> str:
 
 def _transcripts(home: str, since_ns: int) -> Iterator[str]:
     """Yield the paths of the sessions' transcripts that were written to since `since_ns`."""
-    for folder in disk.names(projects_folder(home)):
-        for path, written_ns in _transcript_times(f"{projects_folder(home)}/{folder}"):
+    for folder in disk.names(history.projects_folder(home)):
+        for path, written_ns in _transcript_times(f"{history.projects_folder(home)}/{folder}"):
             if written_ns >= since_ns:
                 yield path
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from beam.agents.claude.history import TranscriptLine
+from beam.agents.claude import history
 from beam.model.prices import Tokens, cost_usd
 
 _KEPT_REPLIES = 5_000
 
 
-def tokens_of(line: TranscriptLine) -> Tokens | None:
+def tokens_of(line: history.TranscriptLine) -> Tokens | None:
     """Return the token counts that the line reports for its reply; None if the line reports none."""
     used = line.usage
     if used is None or not line.reply_id:
@@ -37,7 +37,7 @@ class Turns:
         self._replies: dict[str, Tokens] = {}
         self._open: dict[str, dict[str, Tokens]] = {}
 
-    def add(self, member: str, line: TranscriptLine, *, is_member: bool) -> dict[str, Tokens]:
+    def add(self, member: str, line: history.TranscriptLine, *, is_member: bool) -> dict[str, Tokens]:
         """Add the token counts of a line of the member's transcript or, if `is_member` is False, of its subagent's
         transcript. Return the turn's tokens by model if the line ends the member's turn, otherwise {}.
 
@@ -62,7 +62,7 @@ class Usage:
     def __init__(self) -> None:
         self._by_reply: dict[str, tuple[str, str, Tokens]] = {}
 
-    def add(self, member: str, line: TranscriptLine) -> None:
+    def add(self, member: str, line: history.TranscriptLine) -> None:
         """Add a line of the member's transcript, or of the transcript of a subagent that works for the member."""
         tokens = tokens_of(line)
         if tokens is not None:

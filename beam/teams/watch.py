@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.agents.claude.history import TranscriptLine
+from beam.agents.claude import history
 from beam.base.clock import rfc3339
 from beam.model.events import Event, Notice
 from beam.process import table, tree
@@ -150,7 +150,7 @@ class Teams:
         """Return the events that are still held back so that they can be put in order."""
         return self._order.all()
 
-    def last_lines(self, team: Team) -> list[tuple[str, TranscriptLine]]:
+    def last_lines(self, team: Team) -> list[tuple[str, history.TranscriptLine]]:
         """Return (member, line) for the last lines of each member's transcript, in the order of their times."""
         return [(tail.member, line) for tail, line in lines(self._tails[team.home].end_tails(team))]
 

@@ -289,7 +289,7 @@ def test_another_users_terminal_is_not_shown(root: Root, monkeypatch: pytest.Mon
         raise PermissionError
 
     folder = root.place("worker").dir
-    monkeypatch.setattr(attach, "short_path", connect)
+    monkeypatch.setattr("beam.turns.terminal.nearby.short_path", connect)
     said = f"the terminal in {folder} is another user's"
     with refused(LimitError, said, "ask them", subject=str(folder)):
         attach.attach(root.context, root.place("worker"))
