@@ -394,7 +394,7 @@ ITEMS = ["agent_message", "command_execution", "file_change", "mcp_tool_call", "
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(KINDS), st.sampled_from(ITEMS), st.dictionaries(st.text(), JSON), JSON)
 def test_no_line_whatever_it_holds_breaks_the_decoder(
     kind: str, item_kind: str, fields: dict[str, Any], any: Any

@@ -312,7 +312,7 @@ KINDS = ["init", "message", "tool_use", "tool_result", "error", "result"]
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(KINDS), st.dictionaries(st.text(), JSON), JSON, st.binary())
 def test_no_line_whatever_it_holds_breaks_the_decoder(kind: str, fields: dict[str, Any], any: Any, err: bytes) -> None:
     decoder = LineDecoder(turn(session_id=ID))

@@ -48,7 +48,7 @@ def test_a_record_of_an_unknown_kind_is_kept_as_unknown(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     lines=st.lists(st.one_of(st.binary(max_size=60), st.from_regex(rb'\{"type":"[a-z_.]*","[a-z]+":.*\}')), max_size=8)
 )

@@ -63,7 +63,7 @@ def test_what_is_read_plainly_typer_reads_to_the_same_values(name: str, app: App
     parameters = parameters_of(real)
     assert parameters is not None
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(words_of(parameters))
     def same(words: list[str]) -> None:
         calls = [Context(), Context()]

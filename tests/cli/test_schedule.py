@@ -42,7 +42,7 @@ def read_by_sh(command: str, *, cwd: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(PRINTABLE, max_size=4))
 def test_sh_reads_of_a_line_for_cron_exactly_the_words(words: list[str]) -> None:
     if not any("\\" in word for word in words):
@@ -50,7 +50,7 @@ def test_sh_reads_of_a_line_for_cron_exactly_the_words(words: list[str]) -> None
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(PRINTABLE | st.just("two\nlines"), max_size=4))
 def test_sh_reads_of_a_line_for_systemd_exactly_the_words_with_each_dollar_doubled(words: list[str]) -> None:
     found = read_by_sh(once("beam", *words).replace("systemd-run", "show", 1), cwd=Path("/"))

@@ -70,7 +70,7 @@ TEXTS = st.lists(IMITATIONS | st.sampled_from("a:|@\t\x1b\x00\u200b\u202e\ud800"
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(["b", "c"]), TEXTS), max_size=5))
 def test_no_text_of_an_agent_passes_for_a_person_or_for_another_agent(said: list[tuple[str, str]]) -> None:
     floor = ChatState(chat(), "Settle it.")

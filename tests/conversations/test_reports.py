@@ -136,7 +136,7 @@ def test_the_report_follows_the_schema_and_counts_what_is_in_it(said: str) -> No
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=60))
 def test_no_text_breaks_out_of_the_report(said: str) -> None:
     (suite,) = ElementTree.fromstring(junit(run(said)))
@@ -177,7 +177,7 @@ def test_github_obeys_our_commands_and_no_agents(said: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(alphabet=st.sampled_from("::error group#[]%\r\n\x1bx-stop"), max_size=60))
 def test_no_text_becomes_a_command_of_the_workflow(said: str) -> None:
     for step in run(said).steps:

@@ -107,14 +107,14 @@ def encoded(state: State) -> bytes:
 
 @pytest.mark.slow
 @given(journals())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_folding_twice_gives_the_same_bytes(journal: list[AnyEvent]) -> None:
     assert encoded(fold(State(agent="a"), journal)) == encoded(fold(State(agent="a"), journal))
 
 
 @pytest.mark.slow
 @given(journals(), st.integers(0, 25))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_snapshot_and_its_tail_equal_the_whole_fold(journal: list[AnyEvent], cut: int) -> None:
     state = fold(State(agent="a"), journal[:cut])
     restored = msgspec.json.decode(encoded(state), type=State)
@@ -123,7 +123,7 @@ def test_a_snapshot_and_its_tail_equal_the_whole_fold(journal: list[AnyEvent], c
 
 @pytest.mark.slow
 @given(journals())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_events_read_back_from_json_fold_to_the_same_state(journal: list[AnyEvent]) -> None:
     again = [events.decode(events.encode(event)) for event in journal if not isinstance(event, events.Unknown)]
     plain = [event for event in journal if not isinstance(event, events.Unknown)]

@@ -207,7 +207,7 @@ def test_only_the_last_lines_of_stderr_are_kept() -> None:
 
 
 @given(st.lists(st.binary(max_size=2000), max_size=5))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_what_is_fed_is_what_a_copying_agent_says(parts: list[bytes]) -> None:
     data = b"\n".join(parts) + b"\n"
     assert outcome(["cat"], feed=data)[1] == data.split(b"\n")[:-1]

@@ -186,7 +186,7 @@ values = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.dictionaries(st.sampled_from(["messages", "tools", "system"]), values, max_size=3), max_size=4))
 def test_what_was_packed_is_unpacked(bodies: list[Any]) -> None:
     blobs: dict[str, tuple[bytes, bool]] = {}

@@ -197,7 +197,7 @@ _pieces = st.lists(
 
 @pytest.mark.slow
 @given(_pieces)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_is_written_no_player_shows_a_secret_and_no_other_character_moves(texts: list[str]) -> None:
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
     found = blank_secrets(texts, 30, ROWS)

@@ -6,7 +6,7 @@ import io
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam.pty_adapter import cast
@@ -54,7 +54,6 @@ def test_what_was_written_is_read_again() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 30), max_size=12))
 def test_a_secret_is_blanked_in_whatever_pieces_it_comes(sizes: list[int]) -> None:
     film, data = Film(), f"key: {SECRET} and more".encode()

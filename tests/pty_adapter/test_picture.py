@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -93,7 +93,6 @@ def test_a_part_of_a_row_has_no_halves_of_wide_characters(first: int, width: int
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_whatever_is_shown_only_colours_and_text_are_painted(data: bytes) -> None:
     for runs in picture(data).rows:

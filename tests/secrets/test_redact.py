@@ -253,7 +253,7 @@ _texts = st.lists(
 
 @pytest.mark.slow
 @given(whole=_texts, data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_stream_adds_up_to_the_whole_wherever_it_is_cut(whole: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=4)))
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -265,7 +265,7 @@ def test_a_stream_adds_up_to_the_whole_wherever_it_is_cut(whole: str, data: st.D
 
 @pytest.mark.slow
 @given(whole=_texts)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_redacting_any_text_twice_is_redacting_it_once(whole: str) -> None:
     once, count = redact(whole)
     assert redact(once) == (once, 0)
@@ -274,7 +274,7 @@ def test_redacting_any_text_twice_is_redacting_it_once(whole: str) -> None:
 
 @pytest.mark.slow
 @given(whole=_texts)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_maybe_never_overlooks_a_secret(whole: str) -> None:
     _, count = redact(whole)
     if count:

@@ -358,7 +358,7 @@ def test_a_reader_from_any_number_goes_through_the_segments_without_gap_or_repea
 
 @pytest.mark.slow
 @given(st.lists(st.sampled_from(["append", "poll", "rotate", "reopen", "tear"]), max_size=30), st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_reader_that_follows_sees_each_event_once_whatever_the_writer_does(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], after: int
 ) -> None:

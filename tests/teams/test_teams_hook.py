@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam.base.errors import ConfigError
@@ -71,7 +71,6 @@ def test_a_call_is_written_down_without_the_secret_in_it(tmp_path: Path, kind: s
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(

@@ -422,7 +422,7 @@ PIECES = st.sampled_from((*HEADS, *WORDS, *SIGNS))
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_keys_and_values_are_those_that_git_reads(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     file = tmp_path_factory.getbasetemp() / "gitconfig"
