@@ -15,9 +15,11 @@ from wcwidth import wcwidth
 
 from beam.pty_adapter.grid import Grid, Line
 from beam.pty_adapter.screen import Screen
+from beam.pty_adapter.tokenizer import is_unfinished
 from beam.secrets.redact import find_secrets
 
 _MARK = "*"
+_CANCEL = "\x18"  # CAN ends an unfinished escape sequence, so that a mark behind it is drawn
 _MAX_ROUNDS = 3
 _EDGE_COLUMNS = 4  # columns: programs that break their lines themselves leave no more at the right
 _WORD_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.~")
@@ -201,12 +203,13 @@ def _mask_origins(units: list[list[str]], origins: list[int], repeated: dict[int
     for number, offsets in by_unit.items():
         unit = flat[number]
         if unit[:1] < " ":
-            flat[number] = _MARK * repeated.get(starts[number], 0)
-            continue
-        chars = list(unit)
-        for offset in offsets:
-            chars[offset] = _MARK * max(1, wcwidth(chars[offset]))
-        flat[number] = "".join(chars)
+            chars = [_MARK * repeated.get(starts[number], 0)]
+        else:
+            chars = list(unit)
+            for offset in offsets:
+                chars[offset] = _MARK * max(1, wcwidth(chars[offset]))
+        before = flat[number - 1] if number else ""
+        flat[number] = (_CANCEL if is_unfinished(before) else "") + "".join(chars)
     rest = iter(flat)
     for piece in units:
         yield "".join(next(rest) for _ in piece)

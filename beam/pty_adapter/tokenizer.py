@@ -78,7 +78,7 @@ class Tokenizer:
     def _keep_incomplete(self, found: list[str]) -> None:
         """Remove the last unit from `found` and keep it for the next call, if it is incomplete."""
         last = found[-1]
-        if not _UNFINISHED.match(last):
+        if not is_unfinished(last):
             return
         found.pop()
         if last[1:2] and last[1] in "]PX^_":
@@ -145,6 +145,12 @@ def read(token: str) -> Sequence:
                 return Sequence(kind, content[: -len(terminator)])
         return Sequence(kind, content)
     return Sequence("", middle=token[1:-1], final=token[-1]) if len(token) > 1 else Sequence("")
+
+
+def is_unfinished(token: str) -> bool:
+    """Return whether this unit is an escape sequence without its end. A character behind it may be taken for a part of
+    it."""
+    return _UNFINISHED.match(token) is not None
 
 
 def controls(token: str) -> str:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beam.pty_adapter import cast
@@ -117,6 +117,26 @@ def test_a_key_is_blanked_however_it_came_onto_the_screen(texts: list[str]) -> N
     assert all(same) or any("[redacted:anthropic-key]" in text for text in shown), (before, after)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param([f"{KEY}\x1b[31", "\x1b[5b"], id="repeated"),
+        pytest.param([f"{KEY}\x1b]0;title\x1b[5b"], id="repeated after a title"),
+        pytest.param([f"{KEY}\x1b", "\x1b[5b"], id="repeated after ESC"),
+        pytest.param(["https://me:\x1b[31", f"é{LETTERS[:24]}@host/"], id="a letter that ends it"),
+    ],
+)
+def test_marks_behind_an_unfinished_sequence_are_drawn(texts: list[str]) -> None:
+    texts = [*texts, "|behind"]
+    found = blank_secrets(texts, COLUMNS, ROWS)
+    assert found is not None
+    *_, old = screens(texts)
+    *_, new = screens(found)
+    assert "*" * 24 in new[0] and len(new[0]) == len(old[0])
+    assert new[0].endswith("|behind") and old[0].endswith("|behind")
+
+
 def test_what_shows_no_secret_is_recorded_as_it_was_and_at_once() -> None:
     texts = [at(2, 1) + "\x1b[31msk-ant-", at(3, 1) + "risk-free\x1b[0m", "\x1b]0;title\x07", "\x1b[2J"]
     file = io.BytesIO()
@@ -197,6 +217,7 @@ _pieces = st.lists(
 
 @pytest.mark.slow
 @given(_pieces)
+@example([KEY, "\x1b[31", "\x1b[5b", "│"])
 @settings(max_examples=150)
 def test_whatever_is_written_no_player_shows_a_secret_and_no_other_character_moves(texts: list[str]) -> None:
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
