@@ -25,6 +25,7 @@ _TIME = re.compile(
 RECORDINGS = Path(__file__).parent.parent / "recordings" / "claude-teams" / "2.1.197"
 ALL = ("i1", "p1", "e1", "in-process", "tmux")
 WITH_TRANSCRIPTS = ("in-process", "tmux")
+MIN_PAUSE = 0.1  # seconds: a message may be in its inbox for so short a time, and the watcher must see it
 
 
 @dataclass
@@ -142,13 +143,15 @@ class Scratch:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Does what the recording did; `speed` None is as fast as it goes. Pauses are cut to `pause` seconds of the
-        recording, and waited for by `sleep`."""
+        recording, and waited for by `sleep`. A speed makes no pause shorter than `MIN_PAUSE`: on a busy machine, the
+        watcher's thread may wait longer for a processor than the tenth of the time that a message was there."""
         last = None
         for at, version, payload in self.steps():
             if at > until:
                 return
             if speed is not None and last is not None:
-                sleep(min(at - last, pause) / speed)
+                took = min(at - last, pause)
+                sleep(max(took / speed, min(took, MIN_PAUSE)))
             last = at
             if version is not None and not (skip and version["path"].startswith(skip)):
                 self.do(version, at)
