@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -192,23 +193,53 @@ def version_skew(context: RootContext) -> str | None:
 
 
 def systemd_unit(context: RootContext) -> str:
-    """Return the text of a systemd user unit that runs a broker for this root."""
-    state = f"Environment=BEAM_STATE={context.environ['BEAM_STATE']}\n" if context.environ.get("BEAM_STATE") else ""
+    """Return the text of a systemd user unit that runs a broker for this root.
+
+    No part of a path can add a line to the unit, be split at a space or be filled in by systemd. A project folder that
+    `WorkingDirectory=` can't hold, because that has no escapes, is given to beam itself.
+    """
+    folder = str(context.home.project)
+    is_plain = folder.isprintable() and folder == folder.strip() and not folder.endswith("\\")
+    where = [] if is_plain else ["-C", folder]
+    words = [sys.executable, "-P", "-m", "beam", *where, "--root", str(context.home.root), "broker"]
+    words = [words[0], *(word.replace("$", "$$") for word in words[1:])]  # systemd fills in ${VARIABLES}
+    state = context.environ.get("BEAM_STATE")
+    service = [
+        f"ExecStart={' '.join(map(_unit_word, words))}",
+        *([f"WorkingDirectory={folder.replace('%', '%%')}"] if is_plain else []),
+        *([f"Environment={_unit_word(f'BEAM_STATE={state}')}"] if state else []),
+    ]
+    shown = "".join(each if each.isprintable() and each != "\\" else "?" for each in folder).replace("%", "%%")
+    name = re.sub(r"[^\w.-]", "_", context.home.project.name, flags=re.ASCII)
     return f"""\
-# ~/.config/systemd/user/beam-{context.home.project.name}.service
+# ~/.config/systemd/user/beam-{name}.service
 [Unit]
-Description=beam broker of {context.home.project}
+Description=beam broker of {shown}
 
 [Service]
-ExecStart={sys.executable} -P -m beam --root {context.home.root} broker
-WorkingDirectory={context.home.project}
-{state}Restart=on-failure
+{chr(10).join(service)}
+Restart=on-failure
 KillMode=mixed
 TimeoutStopSec=60
 
 [Install]
 WantedBy=default.target
 """
+
+
+def _unit_word(word: str) -> str:
+    """Return the word as systemd reads it from a unit (systemd.syntax(7)): quoted and escaped, unless it is plain."""
+    if re.fullmatch(r"[\w@+=:,./-]+", word, re.ASCII):
+        return word
+    return '"' + "".join(map(_unit_character, word)) + '"'
+
+
+def _unit_character(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character.replace("%", "%%")
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
 
 
 def serve(

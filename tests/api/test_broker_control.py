@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -9,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from beam.api import broker
@@ -18,6 +21,7 @@ from beam.base.version import __version__
 from beam.broker import life, registry
 from beam.broker.registry import BrokerFile
 from beam.process import tree
+from beam.root.paths import RootPaths
 from tests.support.context import Root
 from tests.support.refused import refused
 
@@ -231,6 +235,60 @@ def test_a_unit_for_systemd_serves_the_root(state: str, root: Root) -> None:
         f"WorkingDirectory={root.base}\n{line}Restart=on-failure\nKillMode=mixed\nTimeoutStopSec=60\n\n"
         "[Install]\nWantedBy=default.target\n"
     )
+
+
+def _words_of(value: str) -> list[str]:
+    """The words that systemd reads from the value of a setting: those in double quotes have escapes, and `%%` is `%`
+    (systemd.syntax(7))."""
+    found = []
+    for quoted, plain in re.findall(rb'"((?:[^"\\]|\\.)*)"|(\S+)', os.fsencode(value)):
+        assert not set(plain) & set(b"\"'\\"), plain
+        each = re.sub(rb"\\(x..|.)", lambda one: bytes.fromhex(one[1][1:].decode()) if one[1][1:] else one[1], quoted)
+        found.append(os.fsdecode((each or plain).replace(b"%%", b"%")))
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a b",
+        "50%h",
+        "a${HOME}",
+        "quo\"ted 'name'",
+        "back\\slash",
+        "ends in \\",
+        " spaces around ",
+        "a\nExecStartPre=touch PWNED\n#",
+        "a\r\nb\tc\x1b",
+        "not UTF-8 \udcff",
+    ],
+    ids=ascii,
+)
+def test_no_name_of_a_folder_adds_a_line_to_the_unit_or_is_split_or_filled_in(name: str, root: Root) -> None:
+    home = RootPaths(Path("/state") / name, Path("/w") / name)
+    unit = broker.systemd_unit(msgspec.structs.replace(root.context, home=home, environ={"BEAM_STATE": f"/s/{name}"}))
+    lines = [line for line in unit.splitlines() if "=" in line and not line.startswith("#")]
+    settings = dict(line.partition("=")[::2] for line in lines)
+    folder = settings.pop("WorkingDirectory", None)
+    assert list(settings) == [
+        "Description",
+        "ExecStart",
+        "Environment",
+        "Restart",
+        "KillMode",
+        "TimeoutStopSec",
+        "WantedBy",
+    ]
+    assert all(line.isprintable() and not line.endswith("\\") for line in unit.splitlines())
+    assert "%" not in unit.replace("%%", "")
+    words = [word.replace("$$", "$") for word in _words_of(settings["ExecStart"])]
+    assert words == [
+        *(sys.executable, "-P", "-m", "beam"),
+        *(["-C", f"/w/{name}"] if folder is None else []),
+        *("--root", f"/state/{name}", "broker"),
+    ]
+    assert _words_of(settings["Environment"]) == [f"BEAM_STATE=/s/{name}"]
+    assert folder is None or folder.replace("%%", "%") == f"/w/{name}" == folder.strip().replace("%%", "%")
 
 
 @pytest.mark.parametrize("cap", [3, None])
