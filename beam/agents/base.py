@@ -265,7 +265,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     says how long the model calls took. `lines`: the outcome says how many lines of files the turn changed. `steer`: a
     text can be passed to the running turn. `changes`: an approval can change the input of the call. `commands`: the
     CLI's own slash commands can be sent. `outbox` lists the accesses with which the CLI's file tool may write into the
-    turn's outbox.
+    turn's outbox. `whole`: beam knows of each answer that the model's token limit cut off.
     """
 
     resume: bool = False
@@ -291,6 +291,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     api_time: bool = False
     lines: bool = False
     commands: bool = False
+    whole: bool = False
     attach: Literal["path", "inline"] | None = None
     access: tuple[Access, ...] = ()
     prompt_in_argv: bool = False
@@ -325,7 +326,8 @@ class Card(Struct, frozen=True, kw_only=True):
     `executable` is the program's name on PATH, "" for an adapter without a program of its own. `versions` are the
     versions of the CLI that beam's tests ran with. If the installed version is in `broken`, beam uses the CLI's
     protocol only if a message names that mode. `runs_code`: the agent is a person's own program, and its settings say
-    what it runs. `runs_text`: the agent runs the message as code. If a folder's beam.yaml defines an agent with
+    what it runs. `runs_text`: the agent runs the message as code. `asks_model`: a model answers the message, so a turn
+    without an answer is a failure (`turns.answer`). If a folder's beam.yaml defines an agent with
     `runs_code` or `runs_text`, that agent takes effect only after `beam trust`.
 
     `own_sandbox`: below full access the CLI confines itself, and Landlock would break that sandbox. `makes` maps the
@@ -358,6 +360,7 @@ class Card(Struct, frozen=True, kw_only=True):
     makes: Mapping[str, str | None] = {}
     writes: tuple[str, ...] | None = None
     runs_text: bool = False
+    asks_model: bool = True
     obeys: tuple[AutoloadedFile, ...] = ()
     occupied: tuple[str, ...] = ()
     remembers: tuple[Remembers, ...] = ()

@@ -49,6 +49,7 @@ card = Card(
         "terminal": Capabilities(interrupt=True),
     },
     runs_code=True,
+    asks_model=False,
 )
 terminal = generic_screen
 

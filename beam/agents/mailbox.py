@@ -12,5 +12,6 @@ card = Card(
     summary="no program: `beam recv` takes a message and `beam reply` answers it, so a shell script is an agent",
     version_argv=(),
     faces={"mailbox": Capabilities()},
+    asks_model=False,
 )
 exec: Exec | None = None

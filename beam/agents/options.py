@@ -20,6 +20,7 @@ OPTIONS = {
     "system": "a system prompt (`system`)",
     "resume": "an earlier session",
     "commands": "a slash command (--slash)",
+    "whole": "--require whole: it does not report that an answer was cut off",
 }
 """A field of `Capabilities` -> the words for this option in the error message."""
 

@@ -18,6 +18,7 @@ card = Card(
     faces={"terminal": Capabilities(interrupt=True)},
     runs_code=True,
     runs_text=True,
+    asks_model=False,
 )
 exec: Exec | None = None
 _STARTUP = """\

@@ -69,7 +69,7 @@ _OPTION_VALUES = {
     "--access": ("read", "edit", "full", "ask"),
     "--via": ("auto", "dialogue", "exec", "terminal"),
     "--until": ("idle", "asking", "finished"),
-    "--require": ("structured",),
+    "--require": ("structured", "whole"),
     "--tolerate": ("denied",),
 }
 _FILE_OPTIONS = frozenset({"--file", "--attach", "--schema", "--root", "-C", "--claude-home"})

@@ -174,13 +174,13 @@ def parse_mode(word: str | None) -> str | None:
     raise UsageError(f"--via {word}: unknown mode", f"use one of {', '.join(MODES)}", subject=word)
 
 
-def parse_require(word: str | None) -> Literal["structured"] | UnsetType:
+def parse_require(word: str | None) -> Literal["structured", "whole"] | UnsetType:
     """Return the value of --require; UNSET if the option was not given. Raises UsageError for an unknown value."""
     if word is None:
         return UNSET
-    if word == "structured":
-        return "structured"
-    raise UsageError(f"--require {word}: unknown evidence", "use --require structured", subject=word)
+    if word in ("structured", "whole"):
+        return cast('Literal["structured", "whole"]', word)
+    raise UsageError(f"--require {word}: unknown evidence", "use --require structured or whole", subject=word)
 
 
 def check_slash(text: str) -> bool:

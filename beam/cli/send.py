@@ -42,7 +42,11 @@ def send(
         help="How to run the agent: exec (headless), dialogue (its own protocol) or terminal (its TUI); default: auto.",
     ),
     require: str | None = option(
-        None, "--require", metavar="WORD", help="`structured`: fail if the turn's end is only visible on a screen."
+        None,
+        "--require",
+        metavar="WORD",
+        help="`structured`: fail if the turn's end is only visible on a screen. `whole`: fail if nobody would know "
+        "that the answer was cut off.",
     ),
     tolerate: str | None = option(
         None, "--tolerate", metavar="WORD", help="`denied`: exit with 0 even if a request was denied."

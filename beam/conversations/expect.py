@@ -19,7 +19,7 @@ from beam.base.patterns import time_limit
 from beam.conversations.facts import ToolUse, TurnFacts
 from beam.conversations.result import CheckResult, Verdict
 from beam.conversations.scenario import Check
-from beam.model.outcome import Status
+from beam.model.outcome import Class, Outcome, Status
 
 _SHOWN_CHARACTERS = 100
 _MAX_CHECK_S = 5.0  # for the patterns of one check
@@ -406,7 +406,7 @@ def ci_failures(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[Check
             "denied": f"a request was denied: {', '.join(one.tool for one in outcome.denials)}"
             if outcome.denials
             else "",
-            "empty": "the answer is empty" if outcome.status is Status.COMPLETED and not turn.reply.strip() else "",
+            "empty": "the answer is empty" if _is_empty(outcome, turn.reply) else "",
             "truncated": "the answer was cut off" if outcome.status is Status.TRUNCATED else "",
             "no_calls": "the model was not called" if turn.calls == 0 else "",
             "unfinished": "the answer leaves work undone" if outcome.unfinished else "",
@@ -416,6 +416,10 @@ def ci_failures(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[Check
                 hint = f"{turn.agent}: {detail} (if that is right: `allow: [{word}]`)"
                 found.append(CheckResult(name=f"ci: not {word}", kind="ci", verdict=Verdict.FAILED, detail=hint))
     return found
+
+
+def _is_empty(outcome: Outcome, reply: str) -> bool:
+    return outcome.class_ is Class.EMPTY or (outcome.status is Status.COMPLETED and not reply.strip())
 
 
 def command_words(value: object) -> list[str]:

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from beam.conversations.facts import TurnFacts
 from beam.conversations.result import StepResult, TurnResult
 from beam.conversations.scenario import CheckStep, Step
-from beam.model.outcome import Status
+from beam.model.outcome import Class, Status
 
-_ALLOWED_STATUS: Mapping[str, Status] = {"denied": Status.DENIED, "truncated": Status.TRUNCATED}
+_ALLOWED: Mapping[str, Status | Class] = {
+    "denied": Status.DENIED,
+    "truncated": Status.TRUNCATED,
+    "empty": Class.EMPTY,
+}
 
 
 def is_failure(turn: TurnFacts, step: Step, allow: frozenset[str]) -> bool:
@@ -18,7 +22,7 @@ def is_failure(turn: TurnFacts, step: Step, allow: frozenset[str]) -> bool:
     outcome = turn.outcome
     if outcome is None or not outcome.exit_code or turn.cut:
         return False
-    if any(_ALLOWED_STATUS.get(word) is outcome.status for word in step.allow | allow):
+    if any(_ALLOWED.get(word) in (outcome.status, outcome.class_) for word in step.allow | allow if word in _ALLOWED):
         return False
     return not any(each.kind in ("status", "exit_code") for each in step.expect)
 

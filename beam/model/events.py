@@ -351,6 +351,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     at_most: str | None = None
     rules: RuleLists | UnsetType = UNSET
     model_calls: ModelCallCounts | UnsetType = UNSET
+    partial: bool | UnsetType = UNSET
 
 
 class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):

@@ -103,7 +103,9 @@ class Options(Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     max_turns: int | None = None
     budget_usd: float | None = None
-    require: Literal["structured"] | UnsetType = UNSET  # if unset, it is not in the digest, as in older messages
+    require: Literal["structured", "whole"] | UnsetType = (
+        UNSET  # if unset, it is not in the digest, as in older messages
+    )
     tolerate: Literal["denied"] | UnsetType = UNSET
     no_circuit: bool | UnsetType = UNSET
     keep: float | UnsetType = UNSET
@@ -125,7 +127,7 @@ class OptionFields(TypedDict, total=False):
     timeout: float | None
     max_turns: int | None
     budget_usd: float | None
-    require: Literal["structured"]
+    require: Literal["structured", "whole"]
     tolerate: Literal["denied"]
     no_circuit: bool
     keep: float

@@ -37,6 +37,8 @@ class Class(StrEnum):
     CRASHED = "crashed"
     BAD_REQUEST = "bad_request"
     SCHEMA = "schema"
+    EMPTY = "empty"
+    STOPPED = "stopped"
     UNSUPPORTED = "unsupported"
     NOT_INSTALLED = "not_installed"
     UNKNOWN = "unknown"
@@ -242,6 +244,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Evidence | None = None
     point: Point | msgspec.UnsetType = msgspec.UNSET
     model_calls: ModelCallCounts | msgspec.UnsetType = msgspec.UNSET
+    partial: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,7 +264,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     done when the turn was over. `login_url` is the link by which a person can log in, for a turn of class `auth` whose
     CLI named a link. `images` are the files of the images that the agent sent, absent if there are none. `point` is the
     place of the turn in its session, by the CLI's own ids. `model_calls` is set if a proxy was between the agent and
-    its model.
+    its model. `partial`: `usage` and `cost_usd` lack some model calls of the turn, such as those of a subagent; absent
+    if they lack none, or if nobody knows.
     """
 
     v: int = 1
@@ -296,3 +300,4 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     point: Point | msgspec.UnsetType = msgspec.UNSET
     redacted: int = 0
     model_calls: ModelCallCounts | msgspec.UnsetType = msgspec.UNSET
+    partial: bool | msgspec.UnsetType = msgspec.UNSET

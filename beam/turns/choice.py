@@ -102,6 +102,7 @@ def needed_features(options: Options, settings: AgentSettings, *, attaches: bool
         "attach": attaches,
         "system": settings.system is not None,
         "commands": options.slash is True,
+        "whole": options.require == "whole",
     }
     return [option for option, is_asked in asked.items() if is_asked]
 

@@ -20,6 +20,7 @@ from beam.model.policy import is_answer
 from beam.model.rule_lists import RuleLists
 from beam.secrets.redact import redact_event
 from beam.turns import denied
+from beam.turns.answer import require_answer
 from beam.turns.choice import max_access_of_messages
 from beam.turns.login import login_link_in
 from beam.turns.replay import REPLAY_VIA
@@ -86,12 +87,16 @@ def outcome_to_record(
     *,
     why: str | None = None,
     heard: Sequence[str] = (),
+    worked: bool = False,
 ) -> TurnFinished:
     """Return the outcome in the form that is recorded: with a login link if one is needed, and without secrets.
 
-    An answer without the evidence that the sender requires becomes a failure. `heard` are the CLI's texts that may
-    contain the link.
+    An answer without the evidence that the sender requires becomes a failure. So does a success without an answer, if
+    the turn asked a model; `worked`: an event of the turn was work (`answer.is_work`). `heard` are the CLI's texts that
+    may contain the link.
     """
+    if _asks_model(order):
+        verdict = require_answer(verdict, order.adapter_name, worked=worked)
     if order.message.options.require == "structured" and face == "terminal":
         verdict = require_structured_evidence(verdict)
     outcome = msgspec.structs.replace(outcome_from_verdict(order, verdict, stop, face, duration_s), why=why)
@@ -100,6 +105,19 @@ def outcome_to_record(
         outcome = msgspec.structs.replace(outcome, login_url=link)
     finished, blanked = redact_event(outcome)
     return msgspec.structs.replace(finished, redacted=blanked)
+
+
+def _asks_model(order: TurnRequest) -> bool:
+    """Return whether a model answers this turn. The CLI itself answers a command, and a recording what it replays."""
+    return order.adapter.card.asks_model and order.recorded is None and not _is_command(order)
+
+
+def _is_command(order: TurnRequest) -> bool:
+    """Return whether the message is a command of the CLI's own: `--slash`, or a command that a person types on its
+    screen."""
+    options, text = order.message.options, order.message.payload.text
+    is_typed = options.via == "terminal" and not order.from_agent
+    return options.slash is True or (is_typed and text.startswith("/") and "\n" not in text)
 
 
 def tolerates(order: TurnRequest, status: Status) -> bool:

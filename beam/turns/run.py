@@ -20,6 +20,7 @@ from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.events import Event, TurnFinished
 from beam.model.outcome import Class, Status
+from beam.turns.answer import is_work
 from beam.turns.choice import REASON_KEPT, choose_face
 from beam.turns.claimed import FigureFilter
 from beam.turns.cli_version import version_for_turn
@@ -89,7 +90,9 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             with contextlib.suppress(OSError):  # otherwise each --once message would leave a folder
                 order.scratch.parent.rmdir()
     took = clock.monotonic() - began
-    outcome = outcome_to_record(order, verdict, stop, face, took, why=why, heard=sent.heard.texts)
+    outcome = outcome_to_record(
+        order, verdict, stop, face, took, why=why, heard=sent.heard.texts, worked=sent.has_worked
+    )
     return _finish(order, record, outcome)
 
 
@@ -104,8 +107,8 @@ def _event_changes(order: TurnRequest, record: Record) -> list[EventChange]:
 
 
 class _SendRecorder:
-    """Records events. `is_sent`: an event reported that the message was sent to the agent. `heard` are the texts of its
-    CLI.
+    """Records events. `is_sent`: an event reported that the message was sent to the agent. `has_worked`: an event was
+    work of the agent. `heard` are the texts of its CLI.
 
     `on_sent` is called just before the first such event is recorded, because the protocol has worked then. The notice
     that it returns is recorded, too.
@@ -113,6 +116,7 @@ class _SendRecorder:
 
     def __init__(self, record: Record, on_sent: Callable[[], Event | None] | None) -> None:
         self.is_sent = False
+        self.has_worked = False
         self.heard = CliTexts()
         self._record = record
         self.on_sent = on_sent
@@ -121,6 +125,7 @@ class _SendRecorder:
         """Return the event as it was recorded."""
         if isinstance(body, CliTexts.types):
             self.heard.add_text(body)
+        self.has_worked = self.has_worked or is_work(body)
         if isinstance(body, events.PromptSent) and not self.is_sent:
             self.is_sent = True
             notice = self.on_sent() if self.on_sent is not None else None

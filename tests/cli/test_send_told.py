@@ -155,7 +155,7 @@ TOGETHER = "don't go together"
             f"--key-fd and --no-wait {TOGETHER}; the descriptor ends with this process",
         ),
         (("--slash",), "'hi' is no slash command; for example: beam send claude --slash /compact"),
-        (("--require", "x"), "--require x: unknown evidence; use --require structured"),
+        (("--require", "x"), "--require x: unknown evidence; use --require structured or whole"),
         (("--tolerate", "x"), "--tolerate x: unknown status; use --tolerate denied"),
         (
             ("--at", "13:00", "--every", "1h"),

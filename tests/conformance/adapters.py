@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,7 +46,8 @@ class Cli:
     that it is not started with, how the model answers to a schema, the files of the folder that a session is, the files
     under HOME and in the folder that hold its settings, and the environment that it wants to run with. `asking`: the
     command as a tool of it asks for it where `shell` does not; `background`: one that goes on after the turn, whose end
-    makes the CLI work by itself; `login`: without one it answers nothing."""
+    makes the CLI work by itself; `login`: without one it answers nothing; `stopping_hook`: the JSON files under HOME
+    with a hook that stops each prompt, saying `HOOK_WORDS`."""
 
     package: str
     look: Tool | None
@@ -60,11 +62,19 @@ class Cli:
     asking: Tool | None = None
     background: Tool | None = None
     login: bool = True
+    stopping_hook: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def _saying(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a hook that gives this answer."""
+    return {"type": "command", "name": "stop", "command": f"echo {shlex.quote(json.dumps(answer))}"}
 
 
 _WRITE = {"path": "{path}", "content": "{text}"}
 _ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "May I?"}
 _COMMAND: dict[str, Any] = {"command": "{command}"}
+
+HOOK_WORDS = "policy says stop"
 
 MAIN = ("claude", "codex", "gemini")
 """The CLIs with which `make test` tries more than a first turn."""
@@ -84,6 +94,11 @@ ADAPTERS = {
         env={"IS_SANDBOX": "1"},  # else it refuses full access to root, which many a CI is
         settings=".claude/settings.json",
         folder_settings=".claude/settings.json",
+        stopping_hook={
+            ".claude/settings.json": {
+                "hooks": {"UserPromptSubmit": [{"hooks": [_saying({"decision": "block", "reason": HOOK_WORDS})]}]}
+            }
+        },
     ),
     "codex": Cli(
         package="@openai/codex",
@@ -103,6 +118,13 @@ ADAPTERS = {
         other_model="gemini-2.5-pro",
         settings=".gemini/settings.json",
         folder_settings=".gemini/settings.json",
+        stopping_hook={
+            ".gemini/settings.json": {
+                "hooks": {"BeforeAgent": [{"hooks": [_saying({"continue": False, "stopReason": HOOK_WORDS})]}]},
+                "hooksConfig": {"enabled": True},
+                "tools": {"enableHooks": True},
+            }
+        },
     ),
     "opencode": Cli(
         package="opencode-ai",

@@ -131,14 +131,16 @@ def cells_of_file(file: str, path: str) -> dict[str, Any]:
     return found
 
 
-def shared(module: str, cell: Cell, *, quick_for: tuple[str, ...] = ()) -> Any:
+def shared(module: str, cell: Cell, *, quick_for: tuple[str, ...] = (), faces: tuple[Face, ...] = ("exec",)) -> Any:
     """The same of a case that third parties run, too. `module` is the one whose tests these are."""
 
     def act(subject: Subject) -> str:
         return cell.act(subject)
 
     act.__name__, act.__module__, act.__doc__ = f"test_{cell.name}", module, cell.act.__doc__
-    return case(cell.title, cell.capability, quick=cell.quick, quick_for=quick_for, otherwise=cell.otherwise)(act)
+    return case(
+        cell.title, cell.capability, quick=cell.quick, quick_for=quick_for, otherwise=cell.otherwise, faces=faces
+    )(act)
 
 
 def _judge(case: Case, act: Act, otherwise: Act | None, subject: Subject) -> tuple[str, str]:

@@ -16,7 +16,18 @@ from tests.conformance import cases
 from tests.conformance.adapters import columns, pinned
 
 FILE = Path(__file__).parents[2] / "beam" / "agents" / "conformance.json"
-MODULES = ("conversation", "tools", "options", "prompts", "failures", "stops", "reach", "screen", "screen_acts")
+MODULES = (
+    "conversation",
+    "tools",
+    "options",
+    "prompts",
+    "failures",
+    "outcomes",
+    "stops",
+    "reach",
+    "screen",
+    "screen_acts",
+)
 OF_EACH_CLI = ("dialogue",)  # their tests are in a file for each CLI
 _EVIDENCE_CHARACTERS = 160
 

@@ -52,7 +52,7 @@ OBEYS = tuple(
     AutoloadedFile(path=path, reach="worktree")
     for path in (".aider.conf.yml", ".env", ".aider.model.settings.yml", ".aider.model.metadata.json")
 )
-CAPABILITIES = Capabilities(resume=True, model=True, deltas=True, interrupt=True, access=tuple(ACCESS))
+CAPABILITIES = Capabilities(resume=True, model=True, deltas=True, interrupt=True, whole=True, access=tuple(ACCESS))
 
 
 def launch(turn: Turn, host: Host) -> Launch:

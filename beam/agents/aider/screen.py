@@ -13,7 +13,9 @@ from beam.agents.oneshot import checked_argument
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-CAPABILITIES = Capabilities(resume=True, model=True, interrupt=True, ask=True, access=("read", "ask", "full"))
+CAPABILITIES = Capabilities(
+    resume=True, model=True, interrupt=True, whole=True, ask=True, access=("read", "ask", "full")
+)
 
 profile = Profile(
     name="aider",

@@ -48,6 +48,7 @@ CAPABILITIES = Capabilities(
     model=True,
     tools=True,
     interrupt=True,
+    whole=True,
     tokens=True,
     cost=True,
     calls=True,

@@ -21,4 +21,5 @@ card = Card(
     runs_code=True,
     by_name=("dialogue",),
     never_auto=("dialogue",),  # its script decides how it runs
+    asks_model=False,
 )

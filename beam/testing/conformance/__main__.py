@@ -17,11 +17,11 @@ from pathlib import Path
 from types import ModuleType
 
 from beam.base.errors import BeamError, NotFoundError, UsageError
-from beam.testing.conformance import conversation, failures, prompts, stops
+from beam.testing.conformance import conversation, failures, outcomes, prompts, stops
 from beam.testing.conformance.cells import Cell
 from beam.testing.conformance.subject import Subject, scratch_subject
 
-GROUPS = (conversation, prompts, stops, failures)
+GROUPS = (conversation, prompts, stops, outcomes, failures)
 _SHOWN = ("status", "case", "evidence")
 
 

@@ -92,7 +92,7 @@ def _answered_verdict(seen: TurnEvidence) -> Verdict:
                 reason=seen.end.reason,
                 reply=None,
             )
-        elif not seen.reply and not seen.end.profile.at_cursor and not seen.command:
+        elif seen.transcript is None and not (seen.reply or seen.end.profile.at_cursor or seen.command):
             verdict = structs.replace(
                 verdict,
                 status=Status.FAILED,
