@@ -120,7 +120,7 @@ def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missin
 ) -> None:
     tools = root.base / "tools"
     tools.mkdir()
-    for name, says in (("codex", "codex-cli 0.169.0"), ("pi", "99.1.0")):
+    for name, says in (("codex", "codex-cli 0.171.0"), ("pi", "99.1.0")):
         (tools / name).write_text(f"#!/bin/sh\necho {says} >&{1 if name == 'codex' else 2}\n")
         (tools / name).chmod(0o755)
     root.environ["PATH"] = f"{tools}:/usr/bin:/bin"
@@ -131,10 +131,10 @@ def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missin
     by_name = dict(zip(names, found, strict=True))
     assert by_name["codex"].result == "ok"
     face = "exec mode; below full access: own sandbox"
-    assert by_name["codex"].detail == f"{tools}/codex codex-cli 0.169.0; {face}"
+    assert by_name["codex"].detail == f"{tools}/codex codex-cli 0.171.0; {face}"
     assert (by_name["pi"].result, by_name["pi"].detail.rpartition("; ")[2]) == (
         "note",
-        "newer than 0.87.1, which beam was tested with",
+        "newer than 1.6.0, which beam was tested with",
     )
     assert (by_name["gemini"].result, "npm install" in by_name["gemini"].detail) == ("note", True)
     (folded,) = [check for check in checks(root.context) if check.what == "unverified"]

@@ -105,4 +105,4 @@ def test_the_real_clis_answer(beam: Cli, agents_path: str) -> None:
             "hello from beam",
         )
         assert line["requests"] >= 1 and line["seconds"] > 0
-    assert "2.1.330" in by_name["claude"]["version"] and "0.169.0" in by_name["codex"]["version"]
+    assert "2.1.332" in by_name["claude"]["version"] and "0.171.0" in by_name["codex"]["version"]

@@ -14,7 +14,7 @@ card = Card(
     summary="Claude Code, Anthropic's coding agent",
     executable="claude",
     install="npm install -g @anthropic-ai/claude-code",
-    versions=("2.1.330",),
+    versions=("2.1.332",),
     obeys=exec.OBEYS,
     remembers=(Remembers(path=".claude/settings.local.json", keys=("permissions", "allow"), most=5),),
     faces={

@@ -14,7 +14,7 @@ card = Card(
     summary="Codex, OpenAI's coding agent",
     executable="codex",
     install="npm install -g @openai/codex",
-    versions=("0.169.0",),
+    versions=("0.171.0",),
     faces={
         "exec": Capabilities(
             resume=True,
