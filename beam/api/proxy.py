@@ -18,7 +18,7 @@ from beam.model.outcome import ModelCallCounts, Outcome
 from beam.proxy.budget import Budget
 from beam.proxy.options import ProxyOptions
 from beam.proxy.owner import ProxyProcess
-from beam.proxy.recording import Recording
+from beam.proxy.recording import read_info
 from beam.proxy.served import ServedRequest
 from beam.store.reader import Reader
 
@@ -69,7 +69,7 @@ def start(
         )
     if (key_fd is None) != (not token):
         raise UsageError("a shielded key needs a dummy for the agent, and the other way round", "--key-fd N --token T")
-    own = Recording(replay).about.agent if replay is not None and not agent else agent
+    own = read_info(replay).agent if replay is not None and not agent else agent
     return ProxyProcess(
         ProxyOptions(
             upstream=upstream,

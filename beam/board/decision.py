@@ -40,13 +40,16 @@ def ask_lines(ask: AskLine, width: int) -> list[str]:
 def _input_lines(data: bytes, width: int) -> list[str]:
     try:
         value = json.loads(data)
-    except ValueError:
+        if not isinstance(value, dict):
+            return wrap("what it would get is not known" if value is None else json.dumps(value), width)
+        parts = {
+            name: part if isinstance(part, str) else json.dumps(part, indent=2, ensure_ascii=False)
+            for name, part in value.items()
+        }
+    except (ValueError, RecursionError):
         return wrap(data.decode("utf-8", "replace"), width)
-    if not isinstance(value, dict):
-        return wrap("what it would get is not known" if value is None else json.dumps(value), width)
     found: list[str] = []
-    for name, part in value.items():
-        text = part if isinstance(part, str) else json.dumps(part, indent=2, ensure_ascii=False)
+    for name, text in parts.items():
         found += wrap(f"{safe_line(name)}:", width)
         found += ["  " + line for line in wrap(text, max(1, width - 2))]
     return found

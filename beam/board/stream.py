@@ -157,4 +157,8 @@ def detail_lines(shown: StreamEvent) -> Iterator[str]:
     if text:
         yield from safe_lines(text)
         yield ""
-    yield from safe_lines(json.dumps(json.loads(events.encode(event)), indent=2, ensure_ascii=False))
+    data = events.encode(event)
+    try:
+        yield from safe_lines(json.dumps(json.loads(data), indent=2, ensure_ascii=False))
+    except RecursionError:  # the input of a tool is nested as deeply as an agent likes
+        yield from safe_lines(data.decode("utf-8", "replace"))

@@ -70,7 +70,6 @@ def proxy(
             call.note(_call_line(served))
 
     with (
-        _signal_waiter() as until_one_comes,
         call.beam.proxy(
             record=None if record is None else call.path(record),
             replay=None if replay is None else call.path(replay),
@@ -87,6 +86,7 @@ def proxy(
             places=places or {"cwd": str(call.cwd), "home": call.beam.environ.get("HOME", "")},
             seen=seen,
         ) as running,
+        _signal_waiter() as until_one_comes,  # until it is ready, a signal ends beam, and the kernel ends the proxy
     ):
         if as_json:
             write_json({"url": running.url})

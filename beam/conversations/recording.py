@@ -209,12 +209,14 @@ def _miss_reason(agent: str, prompt: str, turns: list[_Recorded], folder: Path) 
 
 
 def _common_length(one: str, other: str) -> int:
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _read(path: Path, agent: str) -> list[_Recorded]:
@@ -247,6 +249,7 @@ def _read(path: Path, agent: str) -> list[_Recorded]:
                 found.append(
                     _Recorded(len(found) + 1, prompt, RecordedTurn(events=tuple(turn), finished=event, where=where))
                 )
+            turn = []  # a file that only ends turns would hold the same events many times
         else:
             turn.append(event)
     return found

@@ -30,9 +30,8 @@ class FolderReplacer:
         """Return the body of an answer that is not a stream, with its folders replaced."""
         if self._pattern is None or not any(mark in data for mark in self._marks):
             return data
-        try:
-            value = json.loads(data)
-        except (ValueError, RecursionError):
+        value = private.json_of(data)
+        if value is None:
             return data
         return json.dumps(private.map_strings(value, self._text), ensure_ascii=False).encode("utf-8", "surrogatepass")
 

@@ -7,8 +7,8 @@ by a digest of their content, and a list that begins like a list of an earlier r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,10 @@ from beam.base.errors import CorruptError
 _SHORTEST_BLOB = 256  # bytes: a part of this size or more becomes a blob
 _LOOK_BACK = 8  # earlier requests whose lists a new request may refer to
 _MAX_DEPTH = 64
+_MAX_STEPS = 2 * _MAX_DEPTH  # each part may be a blob
+# Of all requests of a recording together: a thousand calls with a hundred thousand tokens each have half of that.
+_MAX_ITEMS = 4_000_000
+_MAX_CHARACTERS = 1 << 30
 _MARKS = frozenset({"$blob", "$after", "$is"})
 
 
@@ -89,55 +93,108 @@ class Packer:
         return packed if len(data) < _SHORTEST_BLOB else {"$blob": self._put(data, False)}
 
 
+class _Size(NamedTuple):
+    """How much a value is when all its references are replaced: its parts, the characters of its texts and names, and
+    how deep it is nested."""
+
+    items: int = 1
+    characters: int = 0
+    depth: int = 0
+
+
 class Unpacker:
     """Unpacks the requests of one recording, in order. `get` is called with a blob's name and must return its content,
     and whether it is plain text.
 
-    Raises CorruptError for data that no Packer can have made.
+    A few blobs that name each other can unfold to any size, although in memory they are shared, and whoever compares
+    the requests walks all of it. Therefore the sizes of all requests are added up. Raises CorruptError for data that no
+    Packer can have made, and for more than a recording may unfold to.
     """
 
     def __init__(self, get: Callable[[str], tuple[bytes, bool]]) -> None:
         self._get = get
-        self._bodies: dict[int, Any] = {}
-        self._known: dict[str, Any] = {}
+        self._lists: dict[tuple[int, str], tuple[list[Any], list[_Size]]] = {}
+        self._known: dict[str, tuple[Any, _Size]] = {}
+        self._items = self._characters = 0
 
     def unpack(self, number: int, packed: Any) -> Any:
         """Return the body of the request with this number. The requests before it must already be unpacked."""
-        body = packed
-        if isinstance(packed, dict) and "$blob" not in packed:
-            body = {name: self._unpack_field(name, value) for name, value in packed.items()}
-        elif packed is not None:
-            body = self._unpack_value(packed, 0)
-        self._bodies[number] = body
+        if not isinstance(packed, dict) or "$blob" in packed:
+            body, size = self._unpack_value(packed, 0)
+            self._add(size)
+            return body
+        body = {}
+        for name, value in packed.items():
+            body[name], size = self._unpack_field(number, name, value)
+            self._add(size)
         return body
 
-    def _unpack_field(self, name: str, value: Any) -> Any:
-        if not isinstance(value, dict) or "$after" not in value:
-            return self._unpack_value(value, 0)
-        before = self._bodies.get(value["$after"])
-        kept, rest = before.get(name) if isinstance(before, dict) else None, value.get("then")
-        keep = value.get("keep")
-        if not isinstance(kept, list) or not isinstance(rest, list) or not isinstance(keep, int):
-            raise CorruptError(f"its {name} goes on from a request that has none")
-        return kept[:keep] + [self._unpack_value(item, 0) for item in rest]
+    def _add(self, size: _Size) -> None:
+        self._items += size.items
+        self._characters += size.characters
+        self._check(_Size(self._items, self._characters))
 
-    def _unpack_value(self, value: Any, depth: int) -> Any:
-        if depth > _MAX_DEPTH:
+    @staticmethod
+    def _check(size: _Size) -> None:
+        if size.items > _MAX_ITEMS or size.characters > _MAX_CHARACTERS:
+            raise CorruptError("its requests unfold to more than a recording may hold")
+        if size.depth > _MAX_DEPTH:
             raise CorruptError("it is nested too deeply")
+
+    def _unpack_field(self, number: int, name: str, value: Any) -> tuple[Any, _Size]:
+        kept: list[Any] = []
+        sizes: list[_Size] = []
+        rest: Any = value
+        if isinstance(value, dict) and "$after" in value:
+            before, rest, keep = value["$after"], value.get("then"), value.get("keep")
+            known = self._lists.get((before, name)) if isinstance(before, int) else None
+            if known is None or not isinstance(rest, list) or not isinstance(keep, int):
+                raise CorruptError(f"its {name} goes on from a request that has none")
+            kept, sizes = known[0][:keep], known[1][:keep]
+        if not isinstance(rest, list):
+            return self._unpack_value(rest, 0)
+        found = [self._unpack_value(item, 1) for item in rest]
+        items, sizes = kept + [item for item, _ in found], sizes + [size for _, size in found]
+        self._lists[number, name] = items, sizes
+        return items, self._size_of(sizes)
+
+    def _size_of(self, sizes: Sequence[_Size], characters: int = 0) -> _Size:
+        """Return the size of a list or an object with parts of these sizes."""
+        size = _Size(
+            1 + sum(size.items for size in sizes),
+            characters + sum(size.characters for size in sizes),
+            1 + max((size.depth for size in sizes), default=0),
+        )
+        self._check(size)
+        return size
+
+    def _unpack_value(self, value: Any, depth: int) -> tuple[Any, _Size]:
+        if depth > _MAX_STEPS:
+            raise CorruptError("it is nested too deeply")
+        if isinstance(value, str):
+            return value, _Size(characters=len(value))
         if isinstance(value, list):
-            return [self._unpack_value(item, depth + 1) for item in value]
+            found = [self._unpack_value(item, depth + 1) for item in value]
+            return [item for item, _ in found], self._size_of([size for _, size in found])
         if not isinstance(value, dict):
-            return value
+            return value, _Size()
         blob = value.get("$blob")
         if isinstance(blob, str):
             if blob not in self._known:
-                data, is_text = self._get(blob)
-                text: Any = data.decode("utf-8", "surrogatepass") if is_text else _decode(data)
-                self._known[blob] = text if is_text else self._unpack_value(text, depth + 1)
+                self._known[blob] = self._unpack_blob(blob, depth)
             return self._known[blob]
         plain = value.get("$is", value)
         fields: Mapping[str, Any] = plain if isinstance(plain, dict) else {}
-        return {name: self._unpack_value(item, depth + 1) for name, item in fields.items()}
+        unpacked = {name: self._unpack_value(item, depth + 1) for name, item in fields.items()}
+        size = self._size_of([size for _, size in unpacked.values()], sum(map(len, unpacked)))
+        return {name: item for name, (item, _) in unpacked.items()}, size
+
+    def _unpack_blob(self, name: str, depth: int) -> tuple[Any, _Size]:
+        data, is_text = self._get(name)
+        if is_text:
+            text = data.decode("utf-8", "surrogatepass")
+            return text, _Size(characters=len(text))
+        return self._unpack_value(_decode(data), depth + 1)
 
 
 def _decode(data: bytes) -> Any:

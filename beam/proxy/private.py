@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from beam.secrets.redact import may_contain_secret, redact, redact_pieces
 
+DEEPEST = 64  # parts in each other; a recording may have them, too
 CREDENTIALS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "proxy-authorization", "cookie"})
 # Fields whose values the API issued itself and must get back unchanged.
 API_OWN_FIELDS = frozenset(
@@ -147,11 +148,22 @@ class Blanker:
 
 
 def json_of(data: bytes) -> Any:
-    """Return the value of a JSON text; None if the bytes are not JSON."""
+    """Return the value of a JSON text; None if the bytes are not JSON, or are nested deeper than any request of a CLI
+    and could not be walked."""
     try:
-        return json.loads(data) if data else None
+        value = json.loads(data) if data else None
     except (ValueError, RecursionError):
         return None
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [part for each in level if isinstance(each, list | dict) for part in _parts(each)]
+        if not level:
+            return value
+    return None
+
+
+def _parts(value: list[Any] | dict[str, Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def rewrite(events: Sequence[bytes], change: Callable[[list[str]], list[str]]) -> list[bytes] | None:
@@ -243,11 +255,8 @@ def split_event(event: bytes) -> tuple[bytes, Any, bytes]:
     if event[start : start + 1] == b" ":
         start += 1
     stop = len(event.rstrip())
-    try:
-        value = json.loads(event[start:stop])
-    except (ValueError, RecursionError):
-        return event, None, b""
-    return event[:start], value, event[stop:]
+    value = json_of(event[start:stop])
+    return (event, None, b"") if value is None else (event[:start], value, event[stop:])
 
 
 def _pieces(value: Any) -> list[tuple[tuple[object, ...], Any, str]]:

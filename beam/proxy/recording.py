@@ -115,7 +115,7 @@ class Recording:
                 "make one: beam proxy --record DIR --upstream URL",
                 subject=str(directory),
             ) from None
-        self.about = _read_info(directory)
+        self.about = read_info(directory)
         self.exchanges = self._read(data)
 
     def _read(self, data: bytes) -> tuple[Exchange, ...]:
@@ -188,7 +188,8 @@ def _can_be_sent(answer: AnswerLine) -> bool:
     return 200 <= answer.status <= 999 and all(" " <= character <= "\xff" for character in texts)
 
 
-def _read_info(directory: Path) -> RecordingInfo:
+def read_info(directory: Path) -> RecordingInfo:
+    """Return what a recording says of itself. Raises UsageError, CorruptError, DiskError."""
     try:
         about = typed_values.decode(files.read(directory / "recording.json", MIB), RecordingInfo)
     except FileNotFoundError:

@@ -388,16 +388,16 @@ def redact_json(text: str) -> tuple[str, int]:
     """Return a JSON document without its secrets, including secrets with JSON escapes, and the number of secrets. The
     result is still a JSON document.
 
-    Text that is not JSON is redacted as text.
+    Text that is not JSON is redacted as text, and so is JSON that is nested too deeply to be walked.
     """
     import json
 
     try:
         document = json.loads(text)
+        blanked, count = _redact_any(document)
+        document_text = _to_json(blanked) if count else text
     except (ValueError, RecursionError):
         return redact(text)
-    blanked, count = _redact_any(document)
-    document_text = _to_json(blanked) if count else text
     across, found = redact(document_text)  # a name and its value, like {"SecretAccessKey": "…"}
     if not found or not _is_json(across):
         return document_text, count
@@ -420,6 +420,6 @@ def _is_json(text: str) -> bool:
 
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -84,6 +85,14 @@ async def running_proxy(order: TurnRequest, handle: TurnHandle) -> AsyncIterator
     def served(what: ServedRequest) -> None:
         loop.call_soon_threadsafe(_on_served_request, proxied, what, handle, calls)
 
+    began = time.monotonic()
+
+    def is_stopped() -> bool:  # in another thread: the engine, which looks at the turn's clocks, does not run yet
+        if time.monotonic() - began > order.timeout:
+            loop.call_soon_threadsafe(handle.stop.request, "timeout")
+            return True
+        return handle.stop.reason is not None
+
     asked = ProxyOptions(
         upstream=upstream,
         record=calls.record,
@@ -101,7 +110,13 @@ async def running_proxy(order: TurnRequest, handle: TurnHandle) -> AsyncIterator
     )
     try:
         process = await asyncio.to_thread(
-            ProxyProcess, asked, order.environ, served=served, key_fd=key_fd, secret=calls.secret
+            ProxyProcess,
+            asked,
+            order.environ,
+            served=served,
+            key_fd=key_fd,
+            secret=calls.secret,
+            is_stopped=is_stopped,
         )
     finally:
         if key_fd is not None:
@@ -160,7 +175,9 @@ def _route(order: TurnRequest, url: str) -> Route:
     known = None
     if found is not None:
         router, wanted = found
-        known = router(url, {**order.environ, **order.settings.env}, _read_config_files(order.environ, wanted))
+        environ = {**order.environ, **order.settings.env}
+        with contextlib.suppress(RecursionError):  # a configuration that is nested too deeply says nothing
+            known = router(url, environ, _read_config_files(order.environ, wanted))
     if known is None:
         raise UnsupportedError(
             f"beam can't lead {order.adapter_name}'s model calls through a proxy of the turn",

@@ -36,6 +36,6 @@ def test_what_does_not_go_together_starts_no_proxy(
     asked: dict[str, Any], refusal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(proxy, "ProxyProcess", lambda *_: pytest.fail("it was started"))
-    monkeypatch.setattr(proxy, "Recording", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(proxy, "read_info", lambda *_: pytest.fail("it was read"))
     with pytest.raises(UsageError, match=refusal):
         proxy.start({}, **{**ASKED, **asked})

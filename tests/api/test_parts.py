@@ -123,7 +123,7 @@ def proxies(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(proxy, "ProxyProcess", lambda *args, **given: found.append((*args, given)))
     monkeypatch.setattr(proxy, "masks_of", lambda agent: (f"masks of {agent}",))
     monkeypatch.setattr(proxy, "all_masks", lambda: ("all masks",))
-    monkeypatch.setattr(proxy, "Recording", lambda path: SimpleNamespace(about=SimpleNamespace(agent="codex")))
+    monkeypatch.setattr(proxy, "read_info", lambda path: SimpleNamespace(agent="codex"))
     return found
 
 

@@ -8,13 +8,16 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
 import pytest
 
+from beam.proxy.packing import blob_name, encode
+from beam.proxy.recording import RequestLine
 from beam.testing.fake_model import FakeModel
 from tests.proxy.conftest import ask
-from tests.support.cli import BEAM, Cli
+from tests.support.cli import BEAM, Cli, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
 
@@ -62,12 +65,62 @@ def test_a_signal_that_comes_as_soon_as_its_url_is_there_ends_it_with_what_it_co
 
 
 def test_its_process_ends_with_it_however_it_ends(beam: Cli) -> None:
-    from tests.support.cli import eventually, processes_with
-
     with FakeModel() as model, running(beam, "--record", "rec", "--upstream", model.url) as (process, out):
         out.readline()
         process.kill()
     eventually(lambda: processes_with(str(beam.base)) == [], what="the proxy is still there")
+
+
+def proxies(beam: Cli) -> set[int]:
+    return {*processes_with("beam.proxy.process")} & {*processes_with(str(beam.base))}
+
+
+def slow_recording(folder: Path) -> str:
+    """Make a recording that is as large as may be, and takes a minute to read."""
+    data = encode([f"{number}: {'x' * 40}" for number in range(20_000)])
+    name = blob_name(data, is_text=False)
+    blob = folder / "blobs" / name[:2] / f"{name}.json"
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(data)
+    lines = (
+        RequestLine(
+            n=n, at="", format="anthropic", kind="ask", method="POST", path="/v1/messages", body={"$blob": name}
+        )
+        for n in range(1, 190)
+    )
+    (folder / "exchanges.jsonl").write_bytes(b"".join(encode(line) + b"\n" for line in lines))
+    return str(folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_its_process_ends_with_it_while_it_reads_a_recording(beam: Cli, number: signal.Signals) -> None:
+    slow = slow_recording(beam.base / "slow")
+    with running(beam, "--replay", slow) as (process, _):
+        eventually(lambda: proxies(beam) != set(), what="no proxy was started")
+        process.send_signal(number)
+        process.wait(timeout=20)
+        eventually(lambda: processes_with(str(beam.base)) == [], timeout=20, what="the proxy is still there")
+
+
+def test_a_turn_whose_proxy_is_not_ready_ends_with_its_timeout_and_by_a_signal(beam: Cli) -> None:
+    slow = slow_recording(beam.base / "slow")
+    (beam.base / "bin").mkdir(exist_ok=True)
+    claude = beam.base / "bin" / "claude"
+    claude.write_text('#!/bin/sh\necho "2.1.330 (Claude Code)"\n')
+    claude.chmod(0o755)
+    env = {"PATH": f"{claude.parent}:{os.environ['PATH']}"}
+    words = ("send", "claude", "--replay-model", slow, "hi")
+    late = beam(*words, "--timeout", "2s", env=env, timeout=40)
+    assert (late.code, "stopped after 2s, the turn's timeout" in late.err) == (3, True), late
+    process = beam.start(*words, env=env)
+    eventually(lambda: proxies(beam) != set(), what="no proxy was started")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=40) == -signal.SIGTERM
+    assert [event["status"] for event in beam.journal("claude") if event["type"] == "turn.finished"] == [
+        "timeout",
+        "cancelled",
+    ]
+    eventually(lambda: processes_with(str(beam.base)) == [], timeout=20, what="the proxy is still there")
 
 
 @pytest.mark.parametrize(

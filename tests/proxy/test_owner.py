@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from beam.base.errors import BeamError, DiskError, NotFoundError, UsageError
-from beam.proxy import process, serving
+from beam.proxy import owner, process, serving
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.owner import ProxyProcess
 from beam.proxy.process import Order, Report, key_of
@@ -84,7 +84,7 @@ def test_a_process_gets_its_order_on_stdin_and_of_the_environment_only_what_it_n
         "pass_fds": (9,),
     }
     assert msgspec.json.decode(started.stdin.sent, type=Order) == Order(
-        options=ProxyOptions(upstream="http://m"), key_fd=9, secret="s"
+        options=ProxyOptions(upstream="http://m"), owner=os.getpid(), key_fd=9, secret="s"
     )
     assert started.stdin.sent.endswith(b"\n")
     assert (proxy.url, proxy.pid, proxy.counts) == ("http://127.0.0.1:1", 77, ProxyCounts())
@@ -143,6 +143,38 @@ def test_a_process_that_is_gone_at_once_or_can_not_be_started_is_reported(monkey
         ProxyProcess(ProxyOptions(), {}, served=lambda each: None)
 
 
+class Silent(Started):
+    """A process that says nothing until it is killed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        ours, self.theirs = os.pipe()
+        self.stdout = os.fdopen(ours, "rb")  # type: ignore[assignment]
+
+    def kill(self) -> None:
+        super().kill()
+        os.close(self.theirs)
+
+
+def test_a_proxy_that_does_not_get_ready_is_killed_when_its_time_is_over_or_its_turn_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(owner, "_LOOK_S", 0.0)
+    stopped = Silent()
+    asked = iter((False, False, True))
+    with pytest.raises(BeamError, match=r"^it was stopped before its proxy was ready$"):
+        owned(monkeypatch, stopped, is_stopped=lambda: next(asked))
+    monkeypatch.setattr(owner, "READY_S", 0.0)
+    late = Silent()
+    with pytest.raises(BeamError, match=r"^the proxy was not ready within 0 s "):
+        owned(monkeypatch, late)
+    assert stopped.did == late.did == ["kill", ("wait", 10.0)]
+
+
+def test_a_process_whose_owner_died_before_the_order_was_read_serves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ran(monkeypatch, Order(owner=os.getpid(), options=ProxyOptions())) == (1, [])
+
+
 # -- the process itself ------------------------------------------------------------------------------------------------
 
 
@@ -169,18 +201,22 @@ def ran(monkeypatch: pytest.MonkeyPatch, order: Any, rest: bytes = b"") -> tuple
     out = io.BytesIO()
     monkeypatch.setattr(process, "Proxy", Serving)
     monkeypatch.setattr(process, "make_unreadable", lambda: None)
+    kernel: list[Any] = []
+    monkeypatch.setattr(process, "_end_with_owner", lambda number: kernel.append(number))
+    monkeypatch.setattr(signal, "setitimer", lambda which, seconds: kernel.append(seconds))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(msgspec.json.encode(order) + b"\n" + rest)))
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=out))
     ignored: list[Any] = []
     monkeypatch.setattr(signal, "signal", lambda number, how: ignored.append((number, how)))
     code = process.main()
     assert ignored == [(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    assert kernel == [60.0, signal.SIGKILL, *([0, 0, 10.0] if code == 0 else [])]
     return code, [json.loads(line) for line in out.getvalue().splitlines()]
 
 
 def test_a_process_serves_until_its_stdin_ends_and_says_what_it_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     options = ProxyOptions(upstream="http://m")
-    code, said = ran(monkeypatch, Order(options=options), b"x" * 5000)
+    code, said = ran(monkeypatch, Order(owner=os.getppid(), options=options), b"x" * 5000)
     assert (code, [sorted(line) for line in said]) == (0, [["served"], ["url"], ["counts"]])
     assert (said[1]["url"], said[2]["counts"]["calls"], said[0]["served"]["number"]) == (Serving.url, 1, 1)
     assert Serving.made == (options, None)
@@ -191,7 +227,7 @@ def test_a_process_whose_key_is_not_there_says_so(monkeypatch: pytest.MonkeyPatc
         raise NotFoundError(f"no secret {name}", "beam secret set")
 
     monkeypatch.setattr(process.keyring, "read", read)
-    code, said = ran(monkeypatch, Order(options=ProxyOptions(), secret="s"))
+    code, said = ran(monkeypatch, Order(owner=os.getppid(), options=ProxyOptions(), secret="s"))
     assert (code, said) == (1, [{"error": ["no secret s", "beam secret set", "NotFoundError"]}])
 
 
@@ -205,15 +241,15 @@ def lent(data: bytes) -> int:
 def test_the_key_comes_on_a_descriptor_or_from_the_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process.keyring, "read", lambda name: f"of {name}")
     options = ProxyOptions()
-    assert key_of(Order(options=options, key_fd=lent(b" key-1\n"), secret="s")) == "key-1"
-    assert key_of(Order(options=options, secret="s")) == "of s"
-    assert key_of(Order(options=options)) is None
+    assert key_of(Order(owner=os.getppid(), options=options, key_fd=lent(b" key-1\n"), secret="s")) == "key-1"
+    assert key_of(Order(owner=os.getppid(), options=options, secret="s")) == "of s"
+    assert key_of(Order(owner=os.getppid(), options=options)) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"  \n", b"a b", b"a\x00b", b"a\nb"])
 def test_what_is_no_key_is_refused(data: bytes) -> None:
     with pytest.raises(NotFoundError) as error:
-        key_of(Order(options=ProxyOptions(), key_fd=lent(data)))
+        key_of(Order(owner=os.getppid(), options=ProxyOptions(), key_fd=lent(data)))
     assert (error.value.message, error.value.hint) == (
         "no key came on the descriptor",
         "--key-fd 3 3< <(a command that prints the key)",
@@ -225,7 +261,7 @@ def test_a_descriptor_that_is_not_open_holds_no_key() -> None:
     closed = lent(b"key-1")
     os.close(closed)
     with pytest.raises(NotFoundError) as error:
-        key_of(Order(options=ProxyOptions(), key_fd=closed))
+        key_of(Order(owner=os.getppid(), options=ProxyOptions(), key_fd=closed))
     assert error.value.message == "no key came on the descriptor"
     with pytest.raises(UsageError) as refused:
         ProxyProcess(ProxyOptions(upstream="http://m"), {}, served=lambda _: None, key_fd=10**30)

@@ -11,6 +11,7 @@ from beam.base.errors import CorruptError, DiskError, RefusedFileError, UsageErr
 from beam.model.outcome import Usage
 from beam.proxy.packing import Packer, Unpacker, blob_name, encode
 from beam.proxy.place import OpenFolder
+from beam.proxy.private import DEEPEST, json_of
 from beam.proxy.recording import AnswerLine, Recorder, Recording, RecordingInfo, RequestLine, split_events, suffix_of
 
 LONG = "x" * 256
@@ -111,6 +112,18 @@ def test_what_is_nested_too_deeply_is_corrupt(depth: int, is_too_deep: bool) -> 
         return
     with pytest.raises(CorruptError, match="it is nested too deeply"):
         unpacker.unpack(1, {"m": value})
+
+
+def test_the_deepest_body_that_is_read_as_json_is_packed_and_unpacked() -> None:
+    def body(depth: int) -> Any:
+        value: Any = LONG
+        for number in range(depth):
+            value = [value, f"{LONG}{number}"]
+        return {"m": value}
+
+    deepest, blobs = body(DEEPEST - 2), Blobs()
+    assert json_of(encode(deepest)) == deepest and json_of(encode(body(DEEPEST))) is None
+    assert Unpacker(lambda name: blobs.kept[name]).unpack(1, blobs.packed(deepest)[0]) == deepest
 
 
 def test_the_name_of_a_blob_is_of_its_content_and_its_kind() -> None:

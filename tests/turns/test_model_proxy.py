@@ -62,7 +62,10 @@ def order_for(root: Root, **options: Any) -> TurnRequest:
 class Process:
     """A proxy that was started."""
 
-    def __init__(self, options: Any, environ: Any, *, served: Any, key_fd: int | None, secret: str | None) -> None:
+    def __init__(
+        self, options: Any, environ: Any, *, served: Any, key_fd: int | None, secret: str | None, is_stopped: Any
+    ) -> None:
+        assert not is_stopped()
         self.pid, self.url = 77, "http://127.0.0.1:5"
         self.given = {"options": options, "key_fd": key_fd, "secret": secret, "spared": 77 in tree.spared_pids}
         self.served = served
