@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from beam.agents import registry
 from beam.base.clock import Clock
 from beam.base.errors import BeamError
-from beam.config.resolve import Config, ResolvedAgent, load
+from beam.config.resolve import BEAM_YAML, Config, ResolvedAgent, load
 from beam.model.message import NAME, Access, Message, base_of
 from beam.model.settings import AgentSettings
 from beam.root import discovery, ownership
@@ -122,6 +122,15 @@ def is_mailbox(settings: AgentSettings | None) -> bool:
 
 
 def _load_config(home: RootPaths, environ: Mapping[str, str], exposed: Path | None) -> Config:
-    """Read the configuration of a root that this user owns. The configuration of an exposed root is not cached."""
+    """Read the configuration of a root that this user owns. The configuration of an exposed root is not cached. Limits
+    and policy of a beam.yaml act also where no turn runs, so without trust in them the person's own count here."""
     ownership.check_owner(home, uid=os.geteuid())
-    return load(home, environ=environ, adapters=registry.NAMES, remembers=exposed is None)
+    config = load(home, environ=environ, adapters=registry.NAMES, remembers=exposed is None)
+    if all(not file.limits and not file.policy for origin, file in config.files if origin == BEAM_YAML):
+        return config
+    from beam.trust import declarations, ledger
+
+    found = list(declarations.findings_of_bounds(config))
+    if not found or ledger.standing_of(home.project, found, environ).trusted:
+        return config
+    return declarations.with_own_bounds(config)

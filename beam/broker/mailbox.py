@@ -16,6 +16,7 @@ from beam.broker import closing, duty
 from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
 from beam.broker.log import AgentLog
+from beam.broker.standing import check_trusted
 from beam.model import events
 from beam.model.message import Access, Message
 from beam.model.outcome import Class, Outcome, Status, Verdict
@@ -73,6 +74,7 @@ def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Mess
                 f"beam reply {turn.message_id} TEXT",
                 subject=turn.message_id or "",
             )
+        check_trusted(context, context.config.resolve(paths.agent))  # its settings say for how long a message is lent
         settings = context.settings_of(paths.agent)
         for entry in lease.waiting.each_ready():
             if lease.waiting.pause_s(entry, settings) != 0:

@@ -72,6 +72,14 @@ class WrittenRules(Struct, frozen=True):
     is_general: bool = False
 
 
+class Layer(Struct, frozen=True):
+    """The settings that one source has for an agent. `is_general`: they are under `defaults`, for all agents."""
+
+    origin: str
+    fields: Fields
+    is_general: bool = False
+
+
 class ResolvedAgent(Struct, frozen=True, kw_only=True):
     """An agent with all its settings. `agent` is the agent that a session belongs to; for an agent, it is its own name.
 
@@ -80,7 +88,8 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     folder that relative paths in the settings start from. A session has its agent's settings, and its own settings
     override them. `own` names the fields (and `env.NAME`) that the session itself sets, and `agent_files` are the
     agent.json files of the agent and the session. `rules` are the rules in `settings`, with the source of each.
-    `is_access_own`: the access is written for this agent, and does not come from `defaults` or BEAM_ACCESS.
+    `is_access_own`: the access is written for this agent, and does not come from `defaults` or BEAM_ACCESS. `layers`
+    are what `settings` were merged from, in the order of increasing precedence.
     """
 
     name: str
@@ -93,6 +102,11 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     own: frozenset[str] = frozenset()
     rules: tuple[WrittenRules, ...] = ()
     is_access_own: bool = False
+    layers: tuple[Layer, ...] = ()
+
+    def without(self, origins: Collection[str]) -> dict[str, object]:
+        """Return the fields that the agent has from other sources than these."""
+        return _merge([(layer.origin, layer.fields) for layer in self.layers if layer.origin not in origins])[0]
 
 
 class _Layers(Struct, frozen=True):
@@ -208,6 +222,10 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
             rules=(*_rules_in(general, is_general=True), *_rules_in(declared.layers), *_rules_of_session(own.layers)),
             is_access_own="BEAM_ACCESS" not in self.variables
             and any("access" in layer for _, layer in (*declared.layers, *own.layers)),
+            layers=(
+                *(Layer(origin, each, is_general=any(each is one for _, one in general)) for origin, each in layers),
+                *(Layer(origin, each) for origin, each in (*own.layers, *variables)),
+            ),
         )
 
     def _layers_of(self, name: str, files: Mapping[str, tuple[Path, bytes | None]]) -> _Layers:
@@ -308,9 +326,11 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
     read = [(origin, file.read(path, adapters=adapters, parsed=parsed)) for origin, path in paths]
     parsed.remember()
     files = tuple((origin, file) for origin, file in read if file is not None)
-    if any(origin == BEAM_YAML and file.state_dir is not None for origin, file in files):
-        hint = f"write it into {config_dir(environ) / USER_CONFIG_NAME}, or set BEAM_STATE"
-        raise Source(str(home.config_file)).error(("state_dir",), "only your own configuration can say this", hint)
+    for each in (each for origin, each in files if origin == BEAM_YAML):
+        for key, more in (("state_dir", ", or set BEAM_STATE"), ("allow_fs", "")):
+            if getattr(each, key):
+                hint = f"write it into {config_dir(environ) / USER_CONFIG_NAME}{more}"
+                raise Source(str(home.config_file)).error((key,), "only your own configuration can say this", hint)
     limits, limits_origin = _merge([(origin, file.limits) for origin, file in files])
     return Config(
         home=home,

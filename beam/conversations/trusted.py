@@ -37,9 +37,59 @@ from beam.trust.declarations import (
     findings_of_code_files,
     findings_of_scenario_agent,
     names_in_shell_command,
+    own_bound,
+    shown_value,
 )
+from beam.trust.effects import SETTINGS, Effect, harmless, needs_trust
 
 _MAX_NAMED = 3
+
+_WORDS = harmless("it is text for a model, and what that does its access bounds")
+_NAMES = harmless("it is a name in the file")
+_VERDICT = harmless("it decides what the file's own verdict is: a stranger's scenario proves what the stranger says")
+_BOUND = harmless("nothing is bound without it, and --budget-usd and --max-tokens of yours count in its place")
+_PROGRAM = needs_trust("it is a program")
+
+# What a key of a scenario that nobody trusted may do, wherever in the file it stands.
+KEYS: dict[str, Effect] = {
+    **dict.fromkeys(("beam", "name", "description", "id", "of"), _NAMES),
+    "variables": harmless("where they are filled in needs trust, if anything does"),
+    "agents": needs_trust("each setting in it has a row of its own"),
+    "defaults": needs_trust("each option in it has a row of its own"),
+    "model": SETTINGS["model"],
+    "access": needs_trust("it is what the agent may do", "above `read`"),
+    "via": harmless("each mode is held to the same access, and refused where the folder's files would act in it"),
+    "timeout": SETTINGS["timeout"],
+    "max_turns": SETTINGS["max_turns"],
+    "budget_usd": SETTINGS["budget_usd"],
+    **dict.fromkeys(("worktree", "keep", "from"), harmless("the run gets a copy of what is committed")),
+    "branch": harmless("it is a new branch: one that exists is refused"),
+    **dict.fromkeys(("limits", "until", "turns", "cost_usd", "tokens", "time"), _BOUND),
+    **dict.fromkeys(("allow", "repeat", "times", "pass_rate", "expect", "check", "score"), _VERDICT),
+    **dict.fromkeys(
+        (
+            *("contains", "not_contains", "equals", "regex", "not_regex", "status", "exit_code", "file_exists"),
+            *("file_absent", "file_contains", "files_changed", "least", "most", "only", "never", "diff", "files"),
+            *("lines", "added", "removed", "tool_used", "tool_sequence", "tool_args", "tool", "args", "no_tool"),
+            "max_steps",
+        ),
+        _VERDICT,
+    ),
+    "command": _PROGRAM,
+    "run": _PROGRAM,
+    **dict.fromkeys(("steps", "parallel"), needs_trust("each step in it has a row of its own")),
+    **dict.fromkeys(
+        ("send", "chat", "judge", "moderator", "agent"),
+        needs_trust(
+            "the prompt is the stranger's",
+            "an agent that may do more than read, or runs what it is sent, by your settings",
+        ),
+    ),
+    **dict.fromkeys(("prompt", "text", "template", "reply", "rubric", "phrase", "order"), _WORDS),
+    "file": needs_trust("the agent, and its vendor, would get it", "outside of the folder"),
+    "schema": needs_trust("the agent, and its vendor, would get it", "a file outside of the folder"),
+    **dict.fromkeys(("context_from", "context"), harmless("it is what agents did in this run")),
+}
 
 
 def findings_of_scenario(scenario: Scenario, context: RootContext) -> list[Finding]:
@@ -93,6 +143,7 @@ def _agent_findings(scenario: Scenario, context: RootContext) -> Iterator[Findin
         except BeamError:
             continue  # an agent that can't run needs no trust
         yield from findings_of_scenario_agent(
+            context.config,
             resolved,
             AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text, is_program=card.is_program),
         )
@@ -109,10 +160,30 @@ def _step_findings(scenario: Scenario, context: RootContext) -> Iterator[Finding
         for options in _options_of(step):
             if options.access not in (None, "read"):
                 yield _finding(f"it gives {_agents_text(step)} {options.access} access")
+        yield from _option_findings(step, with_agents)
         yield from _prompt_findings(step, scenario, with_agents)
         for part in getattr(step, "prompt", ()):
             if part.kind == "file" and not _is_inside(Path(part.value), context.home.project):
                 yield _finding(f"it puts {scan.shorten(part.value)}, which is outside of this folder, into a prompt")
+
+
+def _option_findings(step: Step, context: RootContext) -> Iterator[Finding]:
+    """Yield a finding for each option of a turn that takes effect only with trust, unless the agent has it without the
+    scenario."""
+    for name, options in _prompted(step):
+        try:
+            own = context.config.resolve(name).without({SCENARIO})
+        except BeamError:
+            continue  # an agent that can't run needs no trust
+        for option in ("model", "timeout", "max_turns", "budget_usd"):
+            value, before = getattr(options, option), own.get(option)
+            if value is None or value == before:
+                continue
+            if KEYS[option].kind == "needs trust":
+                yield _finding(f"it sets the {option} of {name}: {shown_value(option, value)}")
+            elif value > (bound := own_bound(option, before, context.config.limits)):
+                values = f"from {shown_value(option, bound)} to {shown_value(option, value)}"
+                yield _finding(f"it raises the {option} of {name} {values}")
 
 
 def _prompt_findings(step: Step, scenario: Scenario, context: RootContext) -> Iterator[Finding]:

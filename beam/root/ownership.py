@@ -121,7 +121,7 @@ def check_filesystem(home: RootPaths, *, allow_fs: Collection[str] = (), mountin
         return
     raise DiskError(
         f"{home.root} is on a file system without dependable locks ({kind})",
-        f"keep beam's state on a local disk ({ELSEWHERE_HINT}), or write `allow_fs: [{kind}]` into {home.config_file}",
+        f"keep beam's state on a local disk ({ELSEWHERE_HINT}), or write `allow_fs: [{kind}]` into your config.yaml",
         subject=str(home.root),
     )
 

@@ -7,19 +7,23 @@ facts about them), or on whether the folder is trusted.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from beam.config.fields import adapter_of
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, SCENARIO, Config, ResolvedAgent
 from beam.model.autoloaded import Finding
-from beam.model.limits import DEFAULT
+from beam.model.limits import Limits
 from beam.model.message import PLAIN
-from beam.trust import scan
+from beam.model.policy import Policy
+from beam.model.settings import DURATIONS, AgentSettings
+from beam.trust import effects, scan
 
 if TYPE_CHECKING:
     from beam.model.notification import NotifyTarget
@@ -61,8 +65,11 @@ _CODE_SUFFIXES = frozenset(
         ),
     )
 )
-_SENDING_LIMITS = ("hops", "replies", "sends")  # limits of what agents send
-_ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can give an agent another adapter
+_ADAPTER_FIELDS = ("adapter", "command", "protocol", "script", "mailbox")  # each can give an agent another adapter
+_OF_PROGRAMS = ("protocol", "format", "reply_path", "session_path", "cost_path")  # how the output of `command` is read
+_TOLD_APART = frozenset(  # fields that need trust by their values, or are told in words of their own
+    (*_ADAPTER_FIELDS, "runner", "executable", "env", "env_profile", "screen", "envelope", "rules", "access", "cwd")
+) - {"protocol"}
 
 
 class AdapterFacts(Struct, frozen=True, kw_only=True):
@@ -83,17 +90,18 @@ def findings_of_agent(
     settings need no trust.
     """
     return [
-        *_findings_of_settings(resolved, facts, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
-        *(_findings_of_policy(config) if BEAM_YAML not in vouched else ()),
-        *(_findings_of_limits(config) if BEAM_YAML not in vouched else ()),
+        *_findings_of_settings(
+            resolved, facts, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched)), _own_bounds(config).limits
+        ),
+        *(findings_of_bounds(config) if BEAM_YAML not in vouched else ()),
         *(findings_of_notify(config) if BEAM_YAML not in vouched else ()),
     ]
 
 
-def findings_of_scenario_agent(resolved: ResolvedAgent, facts: AdapterFacts) -> list[Finding]:
+def findings_of_scenario_agent(config: Config, resolved: ResolvedAgent, facts: AdapterFacts) -> list[Finding]:
     """Return a finding for each setting that the scenario gives to this agent and that takes effect only after a person
     trusts the scenario."""
-    return list(_findings_of_settings(resolved, facts, frozenset({SCENARIO})))
+    return list(_findings_of_settings(resolved, facts, frozenset({SCENARIO}), config.limits))
 
 
 def findings_of_code_files(words: Collection[str], folder: Path, by: str) -> Iterator[Finding]:
@@ -108,8 +116,11 @@ def findings_of_code_files(words: Collection[str], folder: Path, by: str) -> Ite
                 )
 
 
-def _findings_of_settings(resolved: ResolvedAgent, facts: AdapterFacts, foreign: frozenset[str]) -> Iterator[Finding]:
+def _findings_of_settings(
+    resolved: ResolvedAgent, facts: AdapterFacts, foreign: frozenset[str], limits: Limits
+) -> Iterator[Finding]:
     settings, agent = resolved.settings, resolved.agent
+    own = resolved.without(foreign)
 
     def who_has(field: str) -> str:
         return resolved.name if field in resolved.own else agent
@@ -120,7 +131,8 @@ def _findings_of_settings(resolved: ResolvedAgent, facts: AdapterFacts, foreign:
 
     if settings.command and (who := says("command")):
         words = [*(word if isinstance(word, str) else " ".join(word) for word in settings.command)]
-        yield _sentence_finding(f"{who} has {agent} run {scan.shorten(repr(' '.join(words)))}", *words)
+        read = [f"{field}={getattr(settings, field)}" for field in _OF_PROGRAMS if says(field)]  # told with the program
+        yield _sentence_finding(f"{who} has {agent} run {scan.shorten(repr(' '.join(words)))}", *words, *read)
         parts = [part for word in settings.command for part in ([word] if isinstance(word, str) else word)]
         yield from _findings_of_files(resolved, [part for part in parts[:1] if "/" in part])
         yield from _findings_of_files(resolved, parts[1:], only_code=True)
@@ -139,7 +151,7 @@ def _findings_of_settings(resolved: ResolvedAgent, facts: AdapterFacts, foreign:
             yield _sentence_finding(
                 f"{renamed[0]} has {agent} run what it is sent, by {settings.adapter}", settings.adapter
             )
-        elif agent in facts.adapters and settings.adapter != agent:
+        elif adapter_of(agent, own, facts.adapters) not in ("", settings.adapter):
             yield _sentence_finding(f"{renamed[0]} makes {agent} another agent: {settings.adapter}", settings.adapter)
     if settings.env_profile and (who := says("env_profile")):
         profile = settings.env_profile
@@ -157,14 +169,55 @@ def _findings_of_settings(resolved: ResolvedAgent, facts: AdapterFacts, foreign:
     if settings.envelope not in (None, "short", "full") and (who := says("envelope")):
         yield _sentence_finding(f"{who} changes how {who_has('envelope')} is told who speaks", settings.envelope)
     for each in resolved.rules:
-        for rule in each.lists.allow if each.whose in foreign else ():
-            yield _sentence_finding(f"{each.whose} allows {agent} {scan.shorten(rule)}", rule)
+        for behavior, effect in effects.RULES.items() if each.whose in foreign else ():
+            for rule in getattr(each.lists, behavior) if effect.kind == "needs trust" else ():
+                yield _sentence_finding(f"{each.whose} {behavior}s {agent} {scan.shorten(rule)}", rule)
     if settings.access not in (None, "read") and (who := says("access")):
         yield _sentence_finding(f"{who} gives {who_has('access')} {settings.access} access")
     elif facts.is_program and resolved.is_access_own and settings.access and (who := says("access")):
         # With that access agents may send to the program.
         yield _sentence_finding(f"{who} says that {who_has('access')}, a program, does no more than {settings.access}")
     yield from _findings_outside(settings.cwd, resolved.base, says("cwd"), who_has("cwd"))
+    for field, effect in effects.SETTINGS.items():
+        if who := says(field):
+            whose = "every agent" if _is_general(resolved, field, who) else who_has(field)
+            value = getattr(settings, field)
+            is_told = field in _TOLD_APART or (field in _OF_PROGRAMS and says("command"))
+            if effect.kind == "needs trust" and not is_told and value != own.get(field, _UNSET[field]):
+                yield _sentence_finding(f"{who} sets the {field} of {whose}: {shown_value(field, value)}", repr(value))
+            bound = own_bound(field, own.get(field), limits) if effect.kind == "may only lower" else None
+            if bound is not None and value is not None and value > bound:
+                values = f"from {shown_value(field, bound)} to {shown_value(field, value)}"
+                yield _sentence_finding(f"{who} raises the {field} of {whose} {values}", repr(value))
+
+
+_UNSET = {name: getattr(AgentSettings(), name) for name in AgentSettings.__struct_fields__}
+
+
+def own_bound(field: str, own: object, limits: Limits) -> float:
+    """Return the bound that a field which may only lower has without a stranger's file. `own` is the person's own
+    value; None if the person has set none."""
+    if isinstance(own, (int, float)):
+        return own
+    unset = effects.SETTINGS[field].unset
+    return float(getattr(limits, field)) if unset is None else unset
+
+
+def _is_general(resolved: ResolvedAgent, field: str, origin: str) -> bool:
+    """Return whether the source has this field under `defaults` alone, for all agents."""
+    layers = [layer for layer in resolved.layers if layer.origin == origin and field in layer.fields]
+    return all(layer.is_general for layer in layers)
+
+
+def shown_value(field: str, value: object) -> str:
+    """Return a value as a person reads it."""
+    from beam.base import durations
+
+    if isinstance(value, (int, float)) and field in DURATIONS:
+        return durations.show(value)
+    if value == math.inf:
+        return "no bound"
+    return f"{value:g}" if isinstance(value, float) else scan.shorten(str(value))
 
 
 def _findings_outside(cwd: str | None, base: Path, foreign: str | None, agent: str) -> Iterator[Finding]:
@@ -180,13 +233,6 @@ def _findings_outside(cwd: str | None, base: Path, foreign: str | None, agent: s
         yield _sentence_finding(f"{foreign} has {agent} work outside this folder, in {scan.shorten(repr(cwd))}", *words)
     elif Path(named).is_relative_to(real):
         yield _sentence_finding(f"a link has {agent} work outside this folder, in {scan.shorten(repr(target))}", *words)
-
-
-def _findings_of_policy(config: Config) -> Iterator[Finding]:
-    for origin, file in config.files:
-        if origin == BEAM_YAML:
-            for key, value in file.policy.items():
-                yield _sentence_finding(f"{origin} sets the policy {key}: {scan.shorten(str(value))}", repr(value))
 
 
 def findings_of_notify(config: Config) -> Iterator[Finding]:
@@ -215,18 +261,49 @@ def _notify_sentence(target: NotifyTarget) -> str:
     return f"{BEAM_YAML} posts what agents do to {scan.shorten(target.named())}{scan.shorten(given)}"
 
 
-def _findings_of_limits(config: Config) -> Iterator[Finding]:
-    """Yield a finding for each limit on messages between agents that the folder's beam.yaml raises above the person's
-    own limit, or above the default. Without trust, an agent that may edit files could raise these limits."""
-    own: dict[str, object] = {}
+def findings_of_bounds(config: Config) -> Iterator[Finding]:
+    """Yield a finding for each limit and each policy in the folder's own beam.yaml that takes effect only in a trusted
+    folder."""
+    own = _own_bounds(config)
+    for origin, file in config.files:
+        for key, value in file.policy.items() if origin == BEAM_YAML else ():
+            if effects.POLICY[key].kind == "needs trust" and value != getattr(own.policy, key):
+                yield _sentence_finding(f"{origin} sets the policy {key}: {scan.shorten(str(value))}", repr(value))
+        for key, value in file.limits.items() if origin == BEAM_YAML else ():
+            before = getattr(own.limits, key)
+            words = f"the limit {key} from {shown_value(key, before)} to {shown_value(key, value)}"
+            if effects.LIMITS[key].kind == "needs trust" and value != before:
+                yield _sentence_finding(f"{origin} changes {words}", key, str(value))
+            elif effects.LIMITS[key].kind == "may only lower" and isinstance(value, (int, float)) and value > before:
+                yield _sentence_finding(f"{origin} raises {words}", key, str(value))
+
+
+def with_own_bounds(config: Config) -> Config:
+    """Return the configuration of a folder that nobody trusts: the person's own limits and policy, and of those in
+    beam.yaml the limits that are lower."""
+    own = _own_bounds(config)
+    lower: dict[str, object] = {}
+    for origin, file in config.files:
+        for key, value in file.limits.items() if origin == BEAM_YAML else ():
+            if effects.LIMITS[key].kind == "may only lower" and isinstance(value, (int, float)):
+                lower[key] = min(value, getattr(own.limits, key))
+    return structs.replace(config, limits=structs.replace(own.limits, **lower), policy=own.policy)
+
+
+class _OwnBounds(Struct, frozen=True):
+    limits: Limits
+    policy: Policy
+
+
+def _own_bounds(config: Config) -> _OwnBounds:
+    """Return the limits and the policy that the person's own files set, with the defaults in place of all others."""
+    limits: dict[str, object] = {}
+    policy: dict[str, object] = {}
     for origin, file in config.files:
         if origin != BEAM_YAML:
-            own |= file.limits
-            continue
-        for name in _SENDING_LIMITS:
-            value, bound = file.limits.get(name), own.get(name, getattr(DEFAULT, name))
-            if isinstance(value, int) and isinstance(bound, int) and value > bound:
-                yield _sentence_finding(f"{origin} raises the limit {name} from {bound} to {value}", name, str(value))
+            limits |= file.limits
+            policy |= file.policy
+    return _OwnBounds(Limits(**limits), Policy(**policy))  # type: ignore[arg-type]
 
 
 def _sentence_finding(sentence: str, *values: str) -> Finding:

@@ -78,8 +78,8 @@ def test_variables_of_env_add_up_and_each_keeps_its_origin(folder: Folder) -> No
     assert (resolved.origin["env.A"], resolved.origin["env.B"]) == ("user config", "beam.yaml")
 
 
-def test_limits_are_merged_and_allow_fs_adds_up(folder: Folder) -> None:
-    folder.user_config("limits: {hops: 3, grace: 1s}\nallow_fs: [nfs]").yaml("limits: {hops: 4}\nallow_fs: [9p, nfs]")
+def test_limits_are_merged(folder: Folder) -> None:
+    folder.user_config("limits: {hops: 3, grace: 1s}\nallow_fs: [nfs]").yaml("limits: {hops: 4}")
     loaded = folder.load()
     assert loaded.limits == Limits(hops=4, grace=1.0)
     assert [loaded.limits_origin[name] for name in ("hops", "grace", "waiting")] == [
@@ -87,7 +87,13 @@ def test_limits_are_merged_and_allow_fs_adds_up(folder: Folder) -> None:
         "user config",
         "default",
     ]
-    assert loaded.allow_fs == ("nfs", "9p")
+    assert loaded.allow_fs == ("nfs",)
+
+
+@pytest.mark.parametrize("text", ["allow_fs: [nfs]", "state_dir: /tmp/x"])
+def test_what_is_about_the_persons_own_state_no_folder_says(folder: Folder, text: str) -> None:
+    with pytest.raises(ConfigError, match="only your own configuration can say this"):
+        folder.yaml(text).load()
 
 
 def test_an_adapters_name_is_an_agent_without_configuration(folder: Folder) -> None:

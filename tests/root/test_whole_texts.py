@@ -201,7 +201,7 @@ def test_a_shared_file_system_is_refused_unless_it_is_allowed(kind: str, family:
     with refused(
         DiskError,
         f"{home.root} is on a file system without dependable locks ({kind})",
-        f"keep beam's state on a local disk ({ELSEWHERE_HINT}), or write `allow_fs: [{kind}]` into {home.config_file}",
+        f"keep beam's state on a local disk ({ELSEWHERE_HINT}), or write `allow_fs: [{kind}]` into your config.yaml",
         subject=str(home.root),
     ):
         ownership.check_filesystem(home, mountinfo=mounts)

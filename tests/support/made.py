@@ -290,6 +290,41 @@ def obeyed() -> str:
     )
 
 
+def strangers() -> str:
+    """What each field of a beam.yaml may do that nobody trusted."""
+    from beam.trust import effects
+
+    return _effects(
+        {
+            "an agent's settings": effects.SETTINGS,
+            "`rules`": effects.RULES,
+            "`limits`": effects.LIMITS,
+            "`policy`": effects.POLICY,
+            "the file": effects.SECTIONS,
+        }
+    )
+
+
+def strangers_scenario() -> str:
+    """What each key of a scenario may do that nobody trusted."""
+    from beam.conversations.trusted import KEYS
+
+    return _effects({"the file": KEYS}, has_places=False)
+
+
+def _effects(tables: dict[str, dict[str, Any]], *, has_places: bool = True) -> str:
+    """Rows of effects, one for all keys of a table with the same words."""
+    found: dict[tuple[str, Any], list[str]] = {}
+    for where, effects in tables.items():
+        for name, effect in effects.items():
+            found.setdefault((where, effect), []).append(f"`{name}`")
+    lines = []
+    for (where, effect), names in found.items():
+        what = effect.kind + (f": {effect.when}" if effect.when else "")
+        lines.append((", ".join(names), *([where] if has_places else []), what, effect.because))
+    return table(("key", *(["of"] if has_places else []), "without trust", "because"), lines)
+
+
 def denied_variables() -> str:
     """What a child does not inherit."""
     from beam.process.environment import DENIED_VARIABLES, LOADER_VARIABLES
@@ -469,6 +504,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "access": access,
     "held": held,
     "obeyed": obeyed,
+    "strangers": strangers,
+    "strangers-scenario": strangers_scenario,
     "environment": denied_variables,
     "layers": layers,
     "cli": cli,

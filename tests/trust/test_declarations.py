@@ -59,7 +59,7 @@ def test_what_a_folder_says_needs_trust_where_it_runs_code_or_raises_rights(
     "agent",
     [
         "script: demo",
-        "adapter: claude, access: read, model: opus, timeout: 3m",
+        "adapter: claude, access: read, timeout: 3m, budget_usd: 5",
         "adapter: claude, cwd: src/deep, envelope: short",
         "mailbox: true",
     ],
@@ -220,7 +220,7 @@ def test_a_trusted_folder_outside_is_another_one_once_its_link_leads_elsewhere(f
     [
         ("{sends: 101}", ["beam.yaml raises the limit sends from 100 to 101"]),
         ("{hops: 6}", ["beam.yaml raises the limit hops from 5 to 6"]),
-        ("{sends: 100, hops: 5, waiting: 300, text_bytes: 9000000}", []),
+        ("{sends: 100, hops: 5, waiting: 30, text_bytes: 9000}", []),
     ],
 )
 def test_a_bound_on_what_agents_send_that_a_folder_raises_needs_trust(

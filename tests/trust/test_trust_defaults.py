@@ -16,6 +16,7 @@ def test_a_value_without_a_field_is_as_if_it_said_this(kind: type[msgspec.Struct
 _GIVEN = {
     "_GitDirectories": {"unreadable": ()},
     "AdapterFacts": {"adapters": (), "runs_text": False, "is_program": False},
+    "Effect": {"when": "", "unset": None},
     "GitFindings": {"found": (), "off": {}},
     "TrustedFolder": {"birth_ns": None, "held": None},
     "TrustedFinding": {"lines": "", "by": ""},

@@ -69,7 +69,7 @@ def test_each_thing_that_needs_trust_is_found_whole(folder: Folder, name: str) -
     assert len({each.digest for each in found}) == len({each.name for each in found})
     vouched = AdapterFacts(adapters=ADAPTERS, runs_text=False)
     assert findings_of_agent(config, config.resolve("x"), vouched, vouched=("beam.yaml",)) == []
-    assert findings_of_scenario_agent(config.resolve("x"), vouched) == []
+    assert findings_of_scenario_agent(config, config.resolve("x"), vouched) == []
 
 
 def test_what_a_folder_says_beside_its_agents_needs_trust_too(folder: Folder) -> None:
