@@ -155,13 +155,10 @@ def commit_all(repository: Repository, branch: str) -> None:
 
 def _commit_calls(repository: Repository) -> calls.GitCalls[None]:
     call, folder = repository.call, repository.folder
-    yield from index.unmark_files(call, folder)
-    before = yield from index.add_files(call)
-    empty = [path for path in before if os.path.isdir(folder / os.fsdecode(path))]  # noqa: PTH112
-    there = index.repositories_in((yield call("ls-files", "-s", "-z")))
-    back = [b"160000 " + before[path] + b"\t" + path for path in empty if path not in there]
-    if back:
-        yield call("update-index", "-z", "--add", "--index-info", stdin=b"\0".join(back))
+    place = (yield call("rev-parse", "--git-path", "index")).rstrip(b"\n")
+    written_s = index.written_s(folder / os.fsdecode(place))
+    before = yield from index.add_files(call, folder, written_s, keep_absent=True)
+    yield from index.put_repositories_back(call, folder, before)
     if not (yield from index.succeeds(call, "diff", "--cached", "--quiet", "HEAD")):
         yield call("commit", "-q", "--no-verify", "-m", "What the run changed")
 

@@ -12,15 +12,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.base import files
 from beam.base.errors import BeamError, UnsupportedError
 from beam.base.surrogates import escape_surrogates
 from beam.model.events import WorkTreeRecorded
 from beam.root.git_place import GitPlace, git_place
 from beam.worktree import git
+from beam.worktree import index as indexes
 from beam.worktree.snapshots import Bounds, ChangedFile, Snapshots
 
-_MAX_INDEX_BYTES = 64 << 20
 _BOUNDS = Bounds(within_s=5.0, largest_kib=64 << 10)  # nobody asked for the snapshot, so it must cost little
 
 
@@ -65,7 +64,7 @@ class WorkTree:
         beside = own.with_name(f"{own.name}.{os.getpid()}.tmp")
         try:
             if own.exists():
-                files.replace(beside, files.read(own, _MAX_INDEX_BYTES))
+                indexes.copy_index(own, beside)
             return await git.run(self._snapshots.write_tree(beside))
         finally:
             self._snapshots.remove(beside)

@@ -27,6 +27,9 @@ _CONFIG_ALWAYS = {
     "core.fsmonitor": "false",
     "core.untrackedCache": "false",
     "core.splitIndex": "false",
+    "core.trustctime": "true",
+    "core.checkStat": "default",
+    "core.ignoreStat": "false",
     "core.hooksPath": os.devnull,
     "core.quotePath": "false",
     "advice.addEmbeddedRepo": "false",
@@ -140,7 +143,9 @@ def call_in_folder(
     env |= {name: value for name, value in environ.items() if name.startswith("GIT_CONFIG_")}
     env["PATH"] = absolute_folders(environ.get("PATH", os.defpath))
     env |= {**NO_FETCH, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **without}
-    argv = (_program(env), *_options(_CONFIG_INSIDE), *words)
+    # A sparse checkout leaves files out of a new work tree, but it does not keep a file out of a commit that is there.
+    config = _CONFIG_INSIDE if words[0] == "worktree" else _CONFIG_INSIDE | {"core.sparseCheckout": "false"}
+    argv = (_program(env), *_options(config), *words)
     return GitCall(argv=argv, word=words[0], cwd=folder, env=env, stdin=stdin, within_s=within_s)
 
 

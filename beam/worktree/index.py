@@ -4,75 +4,134 @@ repositories."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
 
+from beam.base import files
 from beam.worktree.calls import GitCallBuilder, GitCalls, GitError
 
-_GITLINK = b"160000 "  # how `ls-files -s` begins the entry of a repository in the work tree
+LISTED = ("-v", "-s", "--debug", "-z")
+_GITLINK = b"160000"  # the mode of a repository in the work tree
+_MAX_INDEX_BYTES = 64 << 20
+_ENTRY = re.compile(
+    rb"(.) (\d{6}) ([0-9a-f]+) (\d)\t([^\0]*)\0"
+    rb"  ctime: (\d+):\d+\n  mtime: (\d+):\d+\n  dev: .*\n  uid: .*\n  size: .*\n"
+)
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
-class UncheckedFiles(Struct, frozen=True, kw_only=True):
-    """The paths of files that git does not check for changes. `assumed` are the files marked `assume-unchanged`. Files
-    marked `skip-worktree` are in `skipped` if they exist, and in `absent` if they do not exist, as in a sparse
-    checkout."""
+class IndexEntry(Struct, frozen=True, kw_only=True):
+    """An entry of git's index. `changed_s` is the later of the file's two times, in whole seconds. `marked`: git does
+    not check the file for changes (`assume-unchanged`, `skip-worktree`); `left_out`: because of the second mark."""
 
-    assumed: frozenset[bytes]
-    skipped: frozenset[bytes]
-    absent: frozenset[bytes]
-
-    def unmark_arguments(self) -> list[tuple[tuple[str, ...], bytes]]:
-        """Return the arguments and the standard input of each `git update-index` call that removes the marks from the
-        files in `assumed` and `skipped`."""
-        marks = (("--no-assume-unchanged", self.assumed), ("--no-skip-worktree", self.skipped))
-        return [((mark, "-z", "--stdin"), b"\0".join(sorted(paths))) for mark, paths in marks if paths]
+    path: bytes
+    mode: bytes
+    object: bytes
+    stage: bytes
+    changed_s: int
+    marked: bool
+    left_out: bool
 
 
-def unchecked_files(listing: bytes, folder: Path) -> UncheckedFiles:
-    """Return the marked files, from the output of `git ls-files -v -z` in that folder.
-
-    Anybody who can write the index can mark a file. No diff shows a change of a marked file.
-    """
-    entries = [(entry[:1], entry[2:]) for entry in listing.split(b"\0") if entry[:1].islower() or entry[:1] == b"S"]
-    skipped = frozenset(path for tag, path in entries if tag in b"Ss")
-    absent = frozenset(path for path in skipped if not os.path.lexists(folder / os.fsdecode(path)))
-    assumed = frozenset(path for tag, path in entries if tag.islower())
-    return UncheckedFiles(assumed=assumed, skipped=skipped - absent, absent=absent)
-
-
-def repositories_in(listing: bytes) -> dict[bytes, bytes]:
-    """Return the commit of each nested repository, by its path, from the output of `git ls-files -s -z`.
-
-    In each nested repository that is in the index, `git add` runs `git status` with the configuration of that
-    repository. A nested repository that is not in the index is added without running `git status` there.
-    """
-    entries = (entry.partition(b"\t") for entry in listing.split(b"\0") if entry.startswith(_GITLINK))
-    return {path: head.split(b" ")[1] for head, _, path in entries}
-
-
-def unmark_files(git: GitCallBuilder, folder: Path) -> GitCalls[None]:
-    """Remove the marks in the index that keep git from checking existing files for changes."""
-    marks = unchecked_files((yield git("ls-files", "-v", "-z")), folder)
-    for words, paths in marks.unmark_arguments():
-        yield git("update-index", *words, stdin=paths)
-
-
-def forget_repositories(git: GitCallBuilder) -> GitCalls[dict[bytes, bytes]]:
-    """Remove nested repositories from the index, so that git does not run in them. Return the commit of each, by its
-    path."""
-    found = repositories_in((yield git("ls-files", "-s", "-z")))
-    if found:
-        yield git("update-index", "-z", "--force-remove", "--stdin", stdin=b"\0".join(found))
+def index_entries(listing: bytes) -> list[IndexEntry]:
+    """Return the entries of an index, from the output of `git ls-files` with `LISTED`. Raises GitError if it is of a
+    form that beam does not know, because no entry may be passed over."""
+    found, at = [], 0
+    for match in _ENTRY.finditer(listing):
+        if match.start() != at:
+            break
+        at = match.end()
+        tag, mode, name, stage, path, changed, modified = match.groups()
+        found.append(
+            IndexEntry(
+                path=path,
+                mode=mode,
+                object=name,
+                stage=stage,
+                changed_s=max(int(changed), int(modified)),
+                marked=tag.islower() or tag == b"S",
+                left_out=tag in b"Ss",
+            )
+        )
+    if at != len(listing):
+        raise GitError("git ls-files told of its index in a form that beam does not know")
     return found
 
 
-def add_files(git: GitCallBuilder, left_out: Sequence[str] = ()) -> GitCalls[dict[bytes, bytes]]:
+def copy_index(source: Path, target: Path) -> None:
+    """Copy an index, and the time at which git wrote it, by which `prepare_index` knows its doubtful entries. Raises
+    OSError, BeamError."""
+    written_ns = source.lstat().st_mtime_ns  # read first: an older time leaves more in doubt
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    files.write_new(temporary, files.read(source, _MAX_INDEX_BYTES))
+    os.utime(temporary, ns=(written_ns, written_ns))
+    files.move(temporary, target)
+
+
+def written_s(index: Path) -> int:
+    """Return the time at which git wrote the index, in whole seconds; 0 if there is none. Who may write the file can
+    move one of its two times, but not both, to a later one."""
+    try:
+        found = index.lstat()
+    except OSError:
+        return 0
+    return int(min(found.st_mtime, found.st_ctime))
+
+
+def prepare_index(
+    git: GitCallBuilder, folder: Path, since_s: int, *, keep_absent: bool
+) -> GitCalls[dict[bytes, bytes]]:
+    """Make git look at all files of the folder. Return the commit of each nested repository, by its path.
+
+    git compares a file's times by the second, so it can't see that a file was changed in the second `since_s`, in which
+    the index was written, or later: what the index knows of such a file's times is forgotten, and git reads the file.
+    (git does this itself, but not if the file's time was set back.) Marks that keep git from checking a file are
+    removed; with `keep_absent` not from files that do not exist, as in a sparse checkout. Nested repositories leave the
+    index, because git would run `git status` there, with their own configuration.
+    """
+    entries = index_entries((yield git("ls-files", *LISTED)))
+    repositories = {each.path: each.object for each in entries if each.mode == _GITLINK}
+
+    def is_doubtful(entry: IndexEntry) -> bool:
+        if entry.marked or entry.changed_s >= since_s:
+            return not (keep_absent and entry.left_out and not os.path.lexists(folder / os.fsdecode(entry.path)))
+        return False
+
+    lines = [b"0 %s\t" % each.object + each.path for each in entries if each.mode == _GITLINK]
+    lines += [
+        b"%s %s %s\t" % (each.mode, each.object, each.stage) + each.path
+        for each in entries
+        if each.mode != _GITLINK and is_doubtful(each)
+    ]
+    yield from _write_entries(git, lines)
+    return repositories
+
+
+def put_repositories_back(git: GitCallBuilder, folder: Path, repositories: Mapping[bytes, bytes]) -> GitCalls[None]:
+    """Add the nested repositories whose folder exists to the index again, unless they are in it."""
+    empty = [path for path in repositories if os.path.isdir(folder / os.fsdecode(path))]  # noqa: PTH112
+    there = {each.path for each in index_entries((yield git("ls-files", *LISTED)))} if empty else set()
+    yield from _write_entries(git, [b"160000 %s\t" % repositories[path] + path for path in empty if path not in there])
+
+
+def _write_entries(git: GitCallBuilder, lines: Sequence[bytes]) -> GitCalls[None]:
+    """Write entries, whose paths are relative to the current folder, into the index: without the files' times."""
+    if lines:
+        inside = (yield git("rev-parse", "--show-prefix")).rstrip(b"\n")
+        stdin = b"\0".join(line.replace(b"\t", b"\t" + inside, 1) for line in lines)
+        yield git("update-index", "-z", "--index-info", stdin=stdin)
+
+
+def add_files(
+    git: GitCallBuilder, folder: Path, since_s: int, left_out: Sequence[str] = (), *, keep_absent: bool = False
+) -> GitCalls[dict[bytes, bytes]]:
     """Add the files of the current folder to the index, except those that the pathspecs in `left_out` exclude. Return
-    the commit of each nested repository that was in the index before, by its path."""
-    before = yield from forget_repositories(git)
+    the commit of each nested repository that was in the index before, by its path. `folder`, `since_s` and
+    `keep_absent` are those of `prepare_index`."""
+    before = yield from prepare_index(git, folder, since_s, keep_absent=keep_absent)
     try:
         yield git("add", "--all", "--", ".", *left_out)
     except GitError:  # for example, because a repository without a commit is in the folder

@@ -23,10 +23,10 @@ from beam.worktree.calls import (
     GitCalls,
     GitError,
     PrivateRepository,
+    call_in_folder,
     call_in_private_repository,
 )
 
-_MAX_INDEX_BYTES = 64 << 20
 _COMPARE_S = 60.0
 _DIFF_ARGUMENTS = ("diff", "--no-ext-diff", "--no-textconv", "--no-color")
 
@@ -91,8 +91,8 @@ class Snapshots:
         files.replace(self.directory / "HEAD", b"ref: refs/heads/none\n")
 
     def copy_index(self, index: Path) -> GitCalls[None]:
-        """Make the index as a copy of the index of the work tree's own repository, if that can be read. The copy has
-        the files' times, so that git need not read every file again.
+        """Make the index as a copy of the index of the work tree's own repository, if there is one. The copy has the
+        files' times, so that git need not read every file again.
 
         The snapshots use the copy, so later changes of the repository's own index hide no change of a file.
         """
@@ -100,12 +100,25 @@ class Snapshots:
         if directory is None:
             return
         try:
-            files.replace(index, files.read(directory / "index", _MAX_INDEX_BYTES))
+            indexes.copy_index(directory / "index", index)
         except (OSError, BeamError):
             return
         try:
-            yield from indexes.unmark_files(self._git(index), self._folder)
-        except GitError:  # git can't use this index
+            yield self._git(index)("ls-files", "--", ".git")  # it names nothing: can git use this index?
+        except GitError:
+            index.unlink(missing_ok=True)
+            yield from self._list_index(index)
+
+    def _list_index(self, index: Path) -> GitCalls[None]:
+        """Make the index from what git says is in the repository's own, which may lie in two files. It has no times of
+        files."""
+        within_s = self._bounds.within_s
+        try:
+            listed = yield call_in_folder(
+                self.work_tree, self._apart.environ, {}, "ls-files", "-s", "-z", within_s=within_s
+            )
+            yield self._call("update-index", "-z", "--index-info", within_s=within_s, index=index, stdin=listed)
+        except GitError:
             index.unlink(missing_ok=True)
 
     def write_tree(self, index: Path, left_out: Sequence[str] = ()) -> GitCalls[str]:
@@ -114,10 +127,10 @@ class Snapshots:
         git = self._git(index)
         index.with_name(f"{index.name}.lock").unlink(missing_ok=True)  # a killed git left it
         try:
-            yield from indexes.add_files(git, left_out)
+            yield from indexes.add_files(git, self._folder, indexes.written_s(index), left_out)
         except GitError:  # git can't use this index
             self.remove(index)
-            yield from indexes.add_files(git, left_out)
+            yield from indexes.add_files(git, self._folder, 0, left_out)
         return (yield git("write-tree")).decode().strip()
 
     @staticmethod

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from beam.root.git_place import GitPlace
-from beam.worktree.index import unchecked_files
+from beam.worktree.calls import GitCall
+from beam.worktree.index import prepare_index
 from beam.worktree.snapshots import Bounds, Snapshots
 
 
@@ -35,6 +36,16 @@ def test_an_index_that_is_a_link_is_not_followed(folder: Path, tmp_path: Path) -
 
 def test_a_marked_link_that_leads_nowhere_is_a_file_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    found = unchecked_files(b"S dangling\0S absent\0", tmp_path)
-    assert (found.skipped, found.absent) == ({b"dangling"}, {b"absent"})
-    assert found.unmark_arguments() == [(("--no-skip-worktree", "-z", "--stdin"), b"dangling")]
+    times = b"  ctime: 1:0\n  mtime: 1:0\n  dev: 1\tino: 1\n  uid: 0\tgid: 0\n  size: 0\tflags: 0\n"
+    listing = b"".join(b"S 120000 c0ffee 0\t" + path + b"\0" + times for path in (b"dangling", b"absent"))
+    asked: list[tuple[tuple[str, ...], bytes | None]] = []
+
+    def git(*words: str, stdin: bytes | None = None) -> GitCall:
+        asked.append((words, stdin))
+        return GitCall(argv=words, word=words[0], cwd=tmp_path, env={}, stdin=stdin, within_s=1.0)
+
+    calls = prepare_index(git, tmp_path, 2, keep_absent=True)
+    next(calls)
+    calls.send(listing)
+    calls.send(b"")
+    assert asked[-1] == (("update-index", "-z", "--index-info"), b"120000 c0ffee 0\tdangling")

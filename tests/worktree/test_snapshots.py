@@ -23,12 +23,13 @@ from beam.worktree.calls import (
     call_in_folder,
     call_in_private_repository,
 )
-from beam.worktree.index import UncheckedFiles, repositories_in, succeeds, unchecked_files
+from beam.worktree.index import succeeds
 from beam.worktree.repository import Repository
 from beam.worktree.snapshots import Bounds, ChangedFile, Snapshots
 from tests.support.refused import refused
 
 Answer = bytes | GitError
+LISTED = ("ls-files", *indexes.LISTED)
 
 
 class Git:
@@ -104,19 +105,30 @@ def test_without_lines_nothing_more_is_ignored(make: Callable[..., Snapshots]) -
     assert not (make().directory / "info").exists()
 
 
-def test_an_index_begins_as_the_repositorys_without_its_marks(make: Callable[..., Snapshots], folder: Path) -> None:
+def test_an_index_begins_as_the_repositorys_and_has_its_time(make: Callable[..., Snapshots], folder: Path) -> None:
     index = folder.parent / "index"
     git = Git()
     git.run(make().copy_index(index))
     assert not index.exists() and git.calls == []
     (folder / ".git/index").write_bytes(b"DIRC")
-    git = Git(b"h a\0H b\0")
+    os.utime(folder / ".git/index", (1000, 1000))
+    git = Git()
     git.run(make().copy_index(index))
-    assert index.read_bytes() == b"DIRC"
-    assert git.words == [("ls-files", "-v", "-z"), ("update-index", "--no-assume-unchanged", "-z", "--stdin")]
-    assert git.calls[0].env["GIT_INDEX_FILE"] == str(index) and git.calls[1].stdin == b"a"
+    assert index.read_bytes() == b"DIRC" and indexes.written_s(index) == 1000
+    assert git.words == [("ls-files", "--", ".git")]
+    assert git.calls[0].env["GIT_INDEX_FILE"] == str(index)
     assert (git.calls[0].within_s, git.calls[0].largest_kib, git.calls[0].cwd) == (5.0, 7, folder)
-    Git(GitError("of another kind")).run(make().copy_index(index))
+
+
+def test_an_index_that_lies_in_two_files_is_what_git_lists(make: Callable[..., Snapshots], folder: Path) -> None:
+    index = folder.parent / "index"
+    (folder / ".git/index").write_bytes(b"DIRC")
+    git = Git(GitError("of another kind"), b"the list")
+    git.run(make().copy_index(index))
+    assert git.words[1:] == [("ls-files", "-s", "-z"), ("update-index", "-z", "--index-info")]
+    assert git.calls[2].stdin == b"the list" and git.calls[2].env["GIT_INDEX_FILE"] == str(index)
+    assert "GIT_INDEX_FILE" not in git.calls[1].env
+    Git(GitError("of another kind"), GitError("of whatever kind")).run(make().copy_index(index))
     assert not index.exists()
 
 
@@ -134,7 +146,7 @@ def test_a_snapshot_is_the_tree_of_all_that_was_added(make: Callable[..., Snapsh
         path.touch()
     git = Git(b"", b"", b"abc\n")
     assert git.run(make(folder=folder / "sub").write_tree(index, (":(exclude)x",))) == "abc"
-    assert git.words == [("ls-files", "-s", "-z"), ("add", "--all", "--", ".", ":(exclude)x"), ("write-tree",)]
+    assert git.words == [LISTED, ("add", "--all", "--", ".", ":(exclude)x"), ("write-tree",)]
     assert git.calls[0].cwd == folder / "sub" and not lock.exists() and index.exists()
 
 
@@ -167,38 +179,72 @@ def test_two_snapshots_are_compared_by_files_and_as_a_patch(
 # -- indexes -----------------------------------------------------------------------------------------------------------
 
 
-def test_files_that_git_would_pass_over_are_known_by_their_marks(tmp_path: Path) -> None:
+def entry(
+    path: str, *, tag: str = "H", mode: str = "100644", of: str = "c0ffee", ctime: int = 1, mtime: int = 1
+) -> bytes:
+    times = f"  ctime: {ctime}:5\n  mtime: {mtime}:6\n  dev: 1\tino: 2\n  uid: 0\tgid: 0\n  size: 7\tflags: 0\n"
+    return f"{tag} {mode} {of} 0\t{path}\0{times}".encode()
+
+
+def test_what_an_index_can_not_be_trusted_with_is_written_into_it_without_times(tmp_path: Path) -> None:
     (tmp_path / "there").touch()
-    listing = b"H plain\0h assumed\0S there\0S absent\0s both\0"
-    found = unchecked_files(listing, tmp_path)
-    assert found == UncheckedFiles(
-        assumed=frozenset({b"assumed", b"both"}),
-        skipped=frozenset({b"there"}),
-        absent=frozenset({b"absent", b"both"}),
+    listing = b"".join(
+        (
+            entry("plain"),
+            entry("assumed", tag="h"),
+            entry("there", tag="S"),
+            entry("absent", tag="S"),
+            entry("both", tag="s"),
+            entry("changed\n  ctime: 1:1", ctime=100),
+            entry("modified", mtime=101),
+            entry("lib", mode="160000", of="beef"),
+        )
     )
-    assert found.unmark_arguments() == [
-        (("--no-assume-unchanged", "-z", "--stdin"), b"assumed\0both"),
-        (("--no-skip-worktree", "-z", "--stdin"), b"there"),
-    ]
-    assert unchecked_files(b"H a\0", tmp_path).unmark_arguments() == []
+    for keep_absent, kept in ((False, [b"absent", b"both"]), (True, [])):
+        git = Git(listing, b"in/\n")
+        found = git.run(indexes.prepare_index(git, tmp_path, 100, keep_absent=keep_absent))
+        assert found == {b"lib": b"beef"}
+        assert git.words == [LISTED, ("rev-parse", "--show-prefix"), ("update-index", "-z", "--index-info")]
+        names = [b"assumed", b"there", *kept, b"changed\n  ctime: 1:1", b"modified"]
+        wanted = [b"0 beef\tin/lib", *(b"100644 c0ffee 0\tin/" + name for name in names)]
+        assert git.calls[2].stdin == b"\0".join(wanted)
+    git = Git(entry("plain", ctime=99, mtime=99))
+    assert git.run(indexes.prepare_index(git, tmp_path, 100, keep_absent=False)) == {} and len(git.calls) == 1
 
 
-def test_repositories_in_the_folder_are_taken_out_before_all_is_added() -> None:
-    listing = b"160000 c0ffee 0\tsub\x00100644 dead 0\ta\x00160000 beef 0\tsub/deep\x00"
-    assert repositories_in(listing) == {b"sub": b"c0ffee", b"sub/deep": b"beef"}
-    git = Git(listing)
-    assert git.run(indexes.add_files(git)) == {b"sub": b"c0ffee", b"sub/deep": b"beef"}
-    assert git.words == [
-        ("ls-files", "-s", "-z"),
-        ("update-index", "-z", "--force-remove", "--stdin"),
-        ("add", "--all", "--", "."),
-    ]
-    assert git.calls[1].stdin == b"sub\0sub/deep"
+@pytest.mark.parametrize("cut", [b"x", b"H 100644 c0ffee 0\tpath\0", b"H 100644 c0ffee 0\tpath\0  mtime: 1:0\n"])
+def test_an_index_in_an_unknown_form_is_not_taken_for_one_without_files(cut: bytes) -> None:
+    for listing in (cut, entry("a") + cut, cut + entry("a")):
+        with pytest.raises(GitError, match="in a form that beam does not know"):
+            indexes.index_entries(listing)
+
+
+def test_an_index_is_as_old_as_the_earlier_of_its_times(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    assert indexes.written_s(index) == 0
+    index.touch()
+    made = index.stat()
+    os.utime(index, (made.st_mtime + 10**6, made.st_mtime + 10**6))
+    assert indexes.written_s(index) == int(index.stat().st_ctime)
+    os.utime(index, (7, 7))
+    assert indexes.written_s(index) == 7
+
+
+def test_repositories_come_back_where_their_folder_is(tmp_path: Path) -> None:
+    for name in ("sub", "there"):
+        (tmp_path / name).mkdir()
+    git = Git(entry("there"), b"in/\n")
+    given = {b"sub": b"c0ffee", b"gone": b"beef", b"there": b"dead"}
+    git.run(indexes.put_repositories_back(git, tmp_path, given))
+    assert git.calls[2].stdin == b"160000 c0ffee\tin/sub"
+    git = Git()
+    git.run(indexes.put_repositories_back(git, tmp_path, {b"gone": b"beef"}))
+    assert git.calls == []
 
 
 def test_a_repository_without_a_commit_is_left_out() -> None:
     git = Git(b"", GitError("no commit"), b"new/\0file\0other/\0")
-    assert git.run(indexes.add_files(git, ("x",))) == {}
+    assert git.run(indexes.add_files(git, Path("/"), 0, ("x",))) == {}
     assert git.words[2:] == [
         ("ls-files", "--others", "-z"),
         ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"),
@@ -233,6 +279,9 @@ def test_a_call_has_all_that_was_asked_for(folder: Path) -> None:
         "core.fsmonitor": "false",
         "core.untrackedCache": "false",
         "core.splitIndex": "false",
+        "core.trustctime": "true",
+        "core.checkStat": "default",
+        "core.ignoreStat": "false",
         "core.hooksPath": "/dev/null",
         "core.quotePath": "false",
         "advice.addEmbeddedRepo": "false",
@@ -250,7 +299,7 @@ def test_a_call_has_all_that_was_asked_for(folder: Path) -> None:
     assert call.env["A"] == "1" and call.env["HOME"] == "/h" and call.env["LC_ALL"] == "C"
     settings = dict(word.split("=", 1) for word in call.argv[2:-3:2])
     own = {"commit.gpgSign": "false", "user.name": "beam", "user.email": "beam@localhost"}
-    assert own.items() <= settings.items() and len(settings) == 11
+    assert own.items() <= settings.items() and len(settings) == 15 and settings["core.sparseCheckout"] == "false"
     with refused(GitError, "git is not installed", "install git"):
         call_in_folder(folder, {"PATH": "/none"}, {}, "status", within_s=1.0)
 
