@@ -46,7 +46,7 @@ def send(
         "--require",
         metavar="WORD",
         help="`structured`: fail if the turn's end is only visible on a screen. `whole`: fail if nobody would know "
-        "that the answer was cut off.",
+        "that the answer was cut off; the turn's model calls go through a proxy if that is needed.",
     ),
     tolerate: str | None = option(
         None, "--tolerate", metavar="WORD", help="`denied`: exit with 0 even if a request was denied."

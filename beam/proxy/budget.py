@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from beam.model.outcome import Usage
 from beam.model.prices import estimated_usd
+from beam.proxy.wire.values import Stop
 
 
 class Budget(Struct, frozen=True, kw_only=True):
@@ -64,18 +65,21 @@ def billed_tokens(usage: Usage) -> int:
 
 
 class AnswerMeter:
-    """Collects the token counts of one answer while it is passed on. Counts that the API does not report are estimated
-    at four bytes per token. `sent` is the size of the request in bytes."""
+    """Collects the token counts of one answer while it is passed on, and how the model ended it (`stop`, None if the
+    answer does not say so). Counts that the API does not report are estimated at four bytes per token. `sent` is the
+    size of the request in bytes."""
 
     def __init__(self, sent: int) -> None:
         self._sent_bytes = sent
         self._received_bytes = 0
         self._reported = Usage()
+        self.stop: Stop | None = None
 
-    def add(self, used: Usage | None, size: int) -> None:
-        """Add one event of a stream, or a whole answer, of `size` bytes. `used` are the token counts in it (None: it
-        has none)."""
+    def add(self, used: Usage | None, size: int, stop: Stop | None = None) -> None:
+        """Add one event of a stream, or a whole answer, of `size` bytes. `used` are the token counts in it, and `stop`
+        is how the model ended (None: it has none, or does not say so)."""
         self._received_bytes += size
+        self.stop = stop or self.stop
         if used is not None:  # a stream reports totals so far, so the last ones count
             told = {name: value for name in used.__struct_fields__ if (value := getattr(used, name)) is not None}
             self._reported = structs.replace(self._reported, **told)

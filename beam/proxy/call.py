@@ -33,6 +33,12 @@ class Call(Struct, kw_only=True):
     asked: ModelRequest
     blanker: Blanker
 
+    def likeness(self, text: str) -> int:
+        """Return how much the call looks like one of the agent itself in a turn with this text (`ServedRequest`)."""
+        if not text or " ".join(text.split()) not in " ".join(self.asked.prompt.split()):
+            return 0
+        return 2 if isinstance(self.body, dict) and self.body.get("tools") else 1
+
 
 def call_of(data: bytes, path: str, headers: Message[str, str], dialect: Dialect, route: str | None) -> Call:
     """Return the request with this body, path (with its query) and headers. `route` is its kind (None: other). The

@@ -23,7 +23,7 @@ from beam.proxy.tape import ExchangeRecorder
 from beam.proxy.upstream import Answer, CutError, UnreachableError, Upstream
 from beam.proxy.wire import dialects
 from beam.proxy.wire.dialects import Dialect
-from beam.proxy.wire.values import Error
+from beam.proxy.wire.values import Error, Stop
 
 UNMATCHED_STATUS = 422  # no vendor's library retries after this status
 OVER_BUDGET_STATUS = 403
@@ -209,6 +209,8 @@ class _Handler(Handler):
                 nearest=match.nearest,
                 differences=match.differences,
                 usage=answer.usage,
+                stop=_recorded_stop(call.dialect, exchange),
+                likeness=call.likeness(proxy.options.text),
             )
         )
         if answer.end == "failed":
@@ -274,6 +276,8 @@ class _Handler(Handler):
                     nearest=None if match is None else match.nearest,
                     differences=() if match is None else match.differences,
                     usage=usage,
+                    stop=meter.stop if end == "complete" else None,
+                    likeness=call.likeness(proxy.options.text),
                 )
             )
         if end != "complete":
@@ -327,3 +331,12 @@ class _Handler(Handler):
             body=call.private,
             raw=call.raw,
         )
+
+
+def _recorded_stop(dialect: Dialect, exchange: Exchange) -> Stop | None:
+    """Return how the model ended a recorded answer; None if nobody knows."""
+    if exchange.answer.end != "complete":
+        return None
+    values = [private.split_event(event)[1] for event in exchange.events] or [private.json_of(exchange.data)]
+    found = [stop for value in values if isinstance(value, dict) and (stop := dialect.stopped(value))]
+    return found[-1] if found else None

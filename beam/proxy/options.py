@@ -17,7 +17,8 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
     model call with this number (the first is 1) and all later ones go to the model; `fork_model`, if it is not "",
     replaces the model that they name. `token` is the key that the agent must send; if it is set, `format` is the only
     wire format that the agent may use. `places` maps names to the folders that requests may contain, and `masks` are
-    the other parts that do not count when requests are compared.
+    the other parts that do not count when requests are compared. `text` is the beginning of the turn's text, by which
+    the agent's own calls are told from others of its CLI.
     """
 
     upstream: str = ""
@@ -30,6 +31,7 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
     token: str = ""
     format: str = ""
     agent: str = ""
+    text: str = ""
     places: dict[str, str] = {}
     masks: Masks = GENERAL_MASKS
     budget: Budget = Budget()

@@ -8,13 +8,16 @@ from msgspec import Struct
 
 from beam.model.outcome import Usage
 from beam.proxy.differences import Difference
+from beam.proxy.wire.values import Stop
 
 
 class ServedRequest(Struct, frozen=True, kw_only=True):
     """The result of one request. `kind`: ask, count or other. `step`: exact, minor, major or unmatched (see `ladder`),
     `live`, `filled`, `refused`, or `over` (the budget is used up). `recorded` is the number of the recorded call that
     answered the request, or under which the request was recorded; `nearest` is the number of the most similar recorded
-    call. `why` is the reason of a refusal or failure."""
+    call. `why` is the reason of a refusal or failure. `stop` is how the model ended its answer, None if nobody knows.
+    `likeness` says how much the call looks like one of the agent itself, and not like one that its CLI makes for a
+    title or a summary: 2 if it asks the turn's text and offers tools, 1 if it asks that text, else 0."""
 
     number: int
     kind: str
@@ -25,6 +28,8 @@ class ServedRequest(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
     usage: Usage | None = None
     why: str = ""
+    stop: Stop | None = None
+    likeness: int = 0
 
 
 def explain(served: ServedRequest) -> str:

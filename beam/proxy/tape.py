@@ -6,11 +6,16 @@ Does not depend on sockets.
 
 from __future__ import annotations
 
+import re
+
 from beam.proxy import private
 from beam.proxy.budget import AnswerMeter
 from beam.proxy.private import Blanker
 from beam.proxy.recording import AnswerFile, AnswerLine, Recorder, RequestLine
 from beam.proxy.wire.dialects import Dialect
+
+# Only an event with one of these has token counts or says how the model ended; the other events are not parsed.
+_TOLD = re.compile(rb'usage|"(?:stop_reason|finish_reason|finishReason|blockReason)"\s*:\s*"')
 
 
 class ExchangeRecorder:
@@ -51,19 +56,25 @@ class ExchangeRecorder:
 
     def _event(self, event: bytes) -> None:
         if self._meter is not None and self._dialect is not None:
-            value = private.split_event(event)[1] if b"usage" in event else None
-            self._meter.add(self._dialect.used(value) if isinstance(value, dict) else None, len(event))
+            value = private.split_event(event)[1] if _TOLD.search(event) else None
+            self._count(value, len(event))
         if self._file is not None:
             self._events.append(self._blanker.event(event))
             self._file.add(self._events[-1])
+
+    def _count(self, value: object, size: int) -> None:
+        assert self._meter is not None and self._dialect is not None
+        if isinstance(value, dict):
+            self._meter.add(self._dialect.used(value), size, self._dialect.stopped(value))
+        else:
+            self._meter.add(None, size)
 
     def flush(self) -> None:
         """Store an incomplete last event of a stream; count the tokens of an answer that is not a stream."""
         if self._is_stream and self._rest:
             self._event(bytes(self._rest))
         elif self._meter is not None and self._dialect is not None and not self._is_stream:
-            value = private.json_of(bytes(self._rest))
-            self._meter.add(self._dialect.used(value) if isinstance(value, dict) else None, len(self._rest))
+            self._count(private.json_of(bytes(self._rest)), len(self._rest))
 
     def end(self, line: AnswerLine) -> None:
         """Store how the answer ended."""

@@ -37,7 +37,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     given = msgspec.structs.replace(settings, model=None, system=None) if only_typed else settings
     asked = set(needed_features(options, given, attaches=bool(order.message.payload.attach)))
     if order.is_proxied:
-        asked.discard("budget")
+        asked -= {"budget", "whole"}
     if order.session_id is not None and not only_typed:
         asked.add("resume")
     check_options(name, capabilities, asked, order.adapter.card.faces)

@@ -37,13 +37,20 @@ from beam.turns.scratch import write_scratch
 
 _CONFIG_BYTES = 4 * MIB
 _MAX_DIFFERENCES = 20  # of one request in the journal
+_TEXT_CHARACTERS = 1000  # of the turn's text, by which its calls are known
+_STATUS_BY_STOP = {
+    "max_tokens": (Status.TRUNCATED, "the answer was cut off by its token limit"),
+    "refusal": (Status.REFUSED, "the model refused"),
+}
+_VAGUE = (None, Class.UNKNOWN, Class.NETWORK, Class.EMPTY)  # the classes of a failure that the model's own end explains
 _LOOPBACK = "127.0.0.1,localhost"
 
 
 class ProxiedTurn(Struct, kw_only=True):
     """A turn that goes through its own proxy. `order` is the request, with the environment for that. `calls` are the
     proxy's reports that are not in the journal yet, and `counts` are its totals at its end. `over` says which budget is
-    used up, and `missed` describes the first call that matches no recorded call; "" if there is none."""
+    used up, and `missed` describes the first call that matches no recorded call; "" if there is none. `last` is the
+    agent's own last call, None if there is none."""
 
     order: TurnRequest
     route: Route
@@ -52,6 +59,7 @@ class ProxiedTurn(Struct, kw_only=True):
     counts: ProxyCounts = ProxyCounts()
     over: str = ""
     missed: str = ""
+    last: ServedRequest | None = None
 
 
 @contextlib.asynccontextmanager
@@ -101,6 +109,7 @@ async def running_proxy(order: TurnRequest, handle: TurnHandle) -> AsyncIterator
         token=token,
         format=route.format if calls.shield else "",
         agent=order.adapter_name,
+        text=order.message.payload.text[:_TEXT_CHARACTERS],
         places=_folder_paths(order),
         masks=masks_of(order.adapter_name),
         budget=Budget(
@@ -140,6 +149,8 @@ def _on_served_request(proxied: ProxiedTurn, what: ServedRequest, handle: TurnHa
     if what.kind != "ask":
         return
     proxied.calls.append(what)
+    if proxied.last is None or what.likeness >= proxied.last.likeness:
+        proxied.last = what
     if what.step == "over":
         proxied.over = proxied.over or what.why
         handle.stop.request("budget", why=what.why)
@@ -268,7 +279,7 @@ def with_proxy_findings(verdict: Verdict, proxied: ProxiedTurn) -> Verdict:
         return msgspec.structs.replace(verdict, status=Status.LIMIT, class_=None, reason=why)
     why = _why_failed(verdict, proxied, calls)
     if not why:
-        return verdict
+        return _with_stop(verdict, proxied.last)
     return msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.BAD_REQUEST, reason=why, reply=None)
 
 
@@ -287,6 +298,17 @@ def _with_figures(verdict: Verdict, proxied: ProxiedTurn) -> Verdict:
     if cost is None and not proxied.over:
         cost = verdict.cost_usd
     return msgspec.structs.replace(verdict, usage=usage, cost_usd=cost, models=None)
+
+
+def _with_stop(verdict: Verdict, last: ServedRequest | None) -> Verdict:
+    """Return the verdict with how the model ended the agent's last call: at its token limit, or by a refusal. Many CLIs
+    don't report that, or report something else."""
+    found = None if last is None or last.stop is None else _STATUS_BY_STOP.get(last.stop)
+    if found is None or verdict.status not in (Status.COMPLETED, Status.FAILED) or verdict.class_ not in _VAGUE:
+        return verdict
+    status, reason = found
+    reply = None if status is Status.REFUSED else verdict.reply
+    return msgspec.structs.replace(verdict, status=status, class_=None, reason=reason, reply=reply)
 
 
 def _why_failed(verdict: Verdict, proxied: ProxiedTurn, calls: ModelCalls) -> str:

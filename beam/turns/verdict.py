@@ -58,12 +58,15 @@ async def run_for_verdict(order: TurnRequest, face: Face, services: TurnServices
 
 
 def _needs_proxy(order: TurnRequest, capabilities: Capabilities) -> bool:
-    """Return whether the model calls go through a proxy: the message asks for one, or there is a budget that the CLI
-    can't keep."""
+    """Return whether the model calls go through a proxy: the message asks for one, or only a proxy can keep the budget
+    or knows whether the answer is whole."""
     options = order.message.options
     if options.model_calls is not UNSET or options.max_tokens is not UNSET:
         return True
-    if (options.budget_usd or order.settings.budget_usd) is None or capabilities.budget:
+    has_budget = (options.budget_usd or order.settings.budget_usd) is not None
+    lacks_budget = has_budget and not capabilities.budget
+    lacks_whole = options.require == "whole" and not capabilities.whole
+    if not (lacks_budget or lacks_whole):
         return False
     from beam.agents.model_route import router_of
 

@@ -131,7 +131,14 @@ def cells_of_file(file: str, path: str) -> dict[str, Any]:
     return found
 
 
-def shared(module: str, cell: Cell, *, quick_for: tuple[str, ...] = (), faces: tuple[Face, ...] = ("exec",)) -> Any:
+def shared(
+    module: str,
+    cell: Cell,
+    *,
+    quick_for: tuple[str, ...] = (),
+    faces: tuple[Face, ...] = ("exec",),
+    by_proxy: bool = False,
+) -> Any:
     """The same of a case that third parties run, too. `module` is the one whose tests these are."""
 
     def act(subject: Subject) -> str:
@@ -139,7 +146,13 @@ def shared(module: str, cell: Cell, *, quick_for: tuple[str, ...] = (), faces: t
 
     act.__name__, act.__module__, act.__doc__ = f"test_{cell.name}", module, cell.act.__doc__
     return case(
-        cell.title, cell.capability, quick=cell.quick, quick_for=quick_for, otherwise=cell.otherwise, faces=faces
+        cell.title,
+        cell.capability,
+        quick=cell.quick,
+        quick_for=quick_for,
+        otherwise=cell.otherwise,
+        faces=faces,
+        by_proxy=by_proxy,
     )(act)
 
 

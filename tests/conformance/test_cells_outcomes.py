@@ -13,7 +13,7 @@ FACES = ("exec", "dialogue", "terminal")
 
 test_empty_answer = shared(__name__, outcomes.empty_answer, quick_for=("claude",), faces=FACES)
 test_thoughts_only = shared(__name__, outcomes.thoughts_only, quick_for=("codex-dialogue",), faces=FACES)
-test_cut_answer = shared(__name__, outcomes.cut_answer, quick_for=("codex",), faces=FACES)
+test_cut_answer = shared(__name__, outcomes.cut_answer, quick_for=("codex",), faces=FACES, by_proxy=True)
 test_refused_answer = shared(__name__, outcomes.refused_answer, quick_for=("claude-dialogue",), faces=FACES)
 
 

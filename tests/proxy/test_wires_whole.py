@@ -9,12 +9,14 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from beam.proxy import private
+from beam.proxy.budget import AnswerMeter
 from beam.proxy.private import Blanker
+from beam.proxy.tape import ExchangeRecorder
 from beam.proxy.wire import dialects
 from beam.proxy.wire.dialects import DIALECTS, Dialect
 from beam.proxy.wire.values import Answer, Call, Error, Figures, ModelRequest, Reply
@@ -272,3 +274,40 @@ def test_strings_of_a_value_are_mapped_but_not_ids_where_nothing_else_is_asked()
         "TEXT": "B",
         "MORE": [1, None, {"CALL_ID": "c", "X": "D"}],
     }
+
+
+@pytest.mark.parametrize("name", REPLIES)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+def test_how_the_model_ended_is_read_from_a_whole_answer_and_from_a_stream(dialect: Dialect, name: str) -> None:
+    each, asked = REPLIES[name], ASKED[""]
+    ended = each.answer.stop
+    assert dialect.stopped(json.loads(dialect.whole(each, asked))) == ended
+    tape, meter = ExchangeRecorder(None, cast(Any, None), cast(Any, None)), AnswerMeter(400)
+    tape.begin("sse", dialect, meter)
+    for data, _ in dialect.stream(each, asked):
+        tape.add(data)
+    tape.flush()
+    assert meter.stop == ended
+
+
+@pytest.mark.parametrize(
+    ("format", "value", "stop"),
+    [
+        ("anthropic", {"stop_reason": "model_context_window_exceeded"}, "max_tokens"),
+        ("anthropic", {"type": "message_start", "message": {"stop_reason": None}}, None),
+        ("anthropic", {"stop_reason": ["refusal"]}, None),
+        ("chat", {"choices": [{"finish_reason": None}]}, None),
+        ("chat", {"choices": [{"finish_reason": {"a": 1}}]}, None),
+        ("gemini", {"promptFeedback": {"blockReason": "SAFETY"}}, "refusal"),
+        ("gemini", {"candidates": [{"finishReason": "RECITATION"}]}, "refusal"),
+        ("gemini", {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}, "end_turn"),
+        ("responses", {"response": {"status": "in_progress"}}, None),
+        (
+            "responses",
+            {"status": "completed", "output": [{"type": "message", "content": [{"type": "refusal", "refusal": "no"}]}]},
+            "refusal",
+        ),
+    ],
+)
+def test_only_a_limit_and_a_refusal_are_told_from_a_good_end(format: str, value: Any, stop: str | None) -> None:
+    assert dialects.by_name(format).stopped(value) == stop

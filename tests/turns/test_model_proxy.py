@@ -24,8 +24,12 @@ from beam.broker.build_request import build_turn_request
 from beam.model.message import ModelCalls, Options
 from beam.model.outcome import Class, ModelUsage, Status, Usage
 from beam.process import tree
+from beam.proxy.call import Call
 from beam.proxy.options import ProxyCounts
+from beam.proxy.private import Blanker
 from beam.proxy.served import ServedRequest
+from beam.proxy.wire import chat
+from beam.proxy.wire.values import ModelRequest
 from beam.turns import model_proxy, shield
 from beam.turns.model_proxy import ProxiedTurn, ReroutedFace
 from beam.turns.request import TurnRequest
@@ -233,6 +237,57 @@ def test_a_verdict_has_what_the_proxy_knows(root: Root) -> None:
             model_proxy.with_proxy_findings(DONE, proxied(order, calls, counts=COUNTS))
         )
     expected.check(HERE / "proxy" / "judged.json", expected.document(told))
+
+
+EMPTY = Verdict(status=Status.FAILED, class_=Class.EMPTY, reason="nothing")
+
+
+@pytest.mark.parametrize(
+    ("stops", "verdict", "ended"),
+    [
+        ([("max_tokens", 2)], DONE, ("truncated", "yes")),
+        ([("refusal", 2)], DONE, ("refused", None)),
+        ([("refusal", 2)], EMPTY, ("refused", None)),
+        ([("max_tokens", 2), ("end_turn", 2)], DONE, ("completed", "yes")),  # the CLI had it go on
+        ([("end_turn", 2), ("max_tokens", 0)], DONE, ("completed", "yes")),  # a title was cut off
+        ([("end_turn", 1), ("refusal", 0)], DONE, ("completed", "yes")),
+        ([("max_tokens", 0)], DONE, ("truncated", "yes")),  # no call has the turn's text: the last one counts
+        ([("max_tokens", 2), (None, 2)], DONE, ("completed", "yes")),
+        ([("max_tokens", 2)], FAILED, ("failed", None)),
+        ([("refusal", 2)], Verdict(status=Status.CANCELLED, reason="stopped"), ("cancelled", None)),
+    ],
+)
+def test_the_agents_own_last_call_says_whether_the_answer_is_whole(
+    root: Root, stops: list[tuple[Any, int]], verdict: Verdict, ended: tuple[str, str | None]
+) -> None:
+    one = proxied(order_for(root), counts=COUNTS)
+    for number, (stop, likeness) in enumerate(stops, 1):
+        what = ServedRequest(number=number, kind="ask", stop=stop, likeness=likeness)
+        model_proxy._on_served_request(one, what, handle(Recorded(), Stop()), ModelCalls())
+    found = model_proxy.with_proxy_findings(verdict, one)
+    assert (found.status.value, found.reply) == ended
+    assert found.class_ == (verdict.class_ if found.status is verdict.status else None)
+
+
+def test_a_call_of_the_agent_is_known_by_the_turns_text_and_its_tools() -> None:
+    def likeness(prompt: str, body: Any) -> int:
+        asked = ModelRequest(prompt=prompt)
+        call = Call(
+            number=1,
+            data=b"",
+            body=body,
+            private=None,
+            raw=None,
+            dialect=chat,
+            kind="ask",
+            asked=asked,
+            blanker=Blanker(),
+        )
+        return call.likeness("mend  the\nbuild")
+
+    assert likeness("mend the build\n\n", {"tools": [{}]}) == 2
+    assert likeness("a title for: mend the build", {"tools": []}) == likeness("mend the build", None) == 1
+    assert likeness("look for memories", {"tools": [{}]}) == 0
 
 
 def test_a_place_is_named_where_it_says_more_than_the_root(root: Root) -> None:

@@ -10,12 +10,17 @@ from typing import Any, Literal
 
 from beam.model.outcome import Usage
 from beam.proxy.wire.sse import broken, count_in, dump, event, figures, items, person_text, pieces, tokens
-from beam.proxy.wire.values import Error, ModelRequest, Reply
+from beam.proxy.wire.values import Error, ModelRequest, Reply, Stop
 
-__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
+__all__ = ["asked", "broken", "count", "error", "name", "route", "stopped", "stream", "stream_error", "used", "whole"]
 
 name = "anthropic"
 
+_ENDS: dict[str, Stop] = {
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "refusal": "refusal",
+}
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -207,3 +212,11 @@ def used(value: dict[str, Any]) -> Usage | None:
         cached_tokens=count_in(given, "cache_read_input_tokens"),
         cache_write_tokens=written,
     )
+
+
+def stopped(value: dict[str, Any]) -> Stop | None:
+    """Return how the model ended, if a whole answer or an event of a stream says so; None if it does not. Every end but
+    a limit and a refusal is `end_turn`."""
+    delta = value.get("delta")
+    told = (delta if isinstance(delta, dict) else value).get("stop_reason")
+    return _ENDS.get(told, "end_turn") if isinstance(told, str) else None

@@ -22,15 +22,29 @@ from beam.proxy.wire.sse import (
     pieces,
     tokens,
 )
-from beam.proxy.wire.values import Error, ModelRequest, Reply
+from beam.proxy.wire.values import Error, ModelRequest, Reply, Stop
 
-__all__ = ["MODELS", "asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
+__all__ = [
+    "MODELS",
+    "asked",
+    "broken",
+    "count",
+    "error",
+    "name",
+    "route",
+    "stopped",
+    "stream",
+    "stream_error",
+    "used",
+    "whole",
+]
 
 name = "chat"
 CREATED = 1_700_000_000  # seconds since 1970: one moment for all answers
 MODELS = dump(
     {"object": "list", "data": [{"id": "scripted", "object": "model", "created": CREATED, "owned_by": "beam"}]}
 )
+_ENDS: dict[str, Stop] = {"length": "max_tokens", "max_tokens": "max_tokens", "content_filter": "refusal"}
 _STOPS = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -162,3 +176,10 @@ def used(value: dict[str, Any]) -> Usage | None:
     """Return the token counts in a whole answer, or in one event of a stream; None if there are none."""
     given = value.get("usage")
     return openai_figures(given, "prompt_tokens", "completion_tokens") if isinstance(given, dict) else None
+
+
+def stopped(value: dict[str, Any]) -> Stop | None:
+    """Return how the model ended, if a whole answer or an event of a stream says so; None if it does not. Every end but
+    a limit and a refusal is `end_turn`."""
+    told = next((each["finish_reason"] for each in items(value.get("choices")) if each.get("finish_reason")), None)
+    return _ENDS.get(told, "end_turn") if isinstance(told, str) else None

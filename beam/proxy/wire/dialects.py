@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 from beam.model.outcome import Usage
 from beam.proxy.wire import anthropic, chat, gemini, responses
-from beam.proxy.wire.values import Error, ModelRequest, Reply
+from beam.proxy.wire.values import Error, ModelRequest, Reply, Stop
 
 
 class Dialect(Protocol):
@@ -24,6 +24,7 @@ class Dialect(Protocol):
     def stream_error(self, error: Error) -> bytes: ...
     def broken(self, event: bytes) -> bytes: ...
     def used(self, value: dict[str, Any]) -> Usage | None: ...
+    def stopped(self, value: dict[str, Any]) -> Stop | None: ...
 
 
 DIALECTS: tuple[Dialect, ...] = (anthropic, responses, chat, gemini)

@@ -11,13 +11,17 @@ from typing import Any, Literal
 
 from beam.model.outcome import Usage
 from beam.proxy.wire.sse import broken, count_in, dump, event, figures, items, person_text, pieces, tokens
-from beam.proxy.wire.values import Error, ModelRequest, Reply
+from beam.proxy.wire.values import Error, ModelRequest, Reply, Stop
 
-__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
+__all__ = ["asked", "broken", "count", "error", "name", "route", "stopped", "stream", "stream_error", "used", "whole"]
 
 name = "gemini"
 
 _PATH = re.compile(r"/v1(?:beta|alpha)?/models/([^/:]+):(generateContent|streamGenerateContent|countTokens)\Z")
+_ENDS: dict[str, Stop] = {
+    "MAX_TOKENS": "max_tokens",
+    **dict.fromkeys(("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY"), "refusal"),
+}
 _STOPS = {"end_turn": "STOP", "tool_use": "STOP", "max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
 _STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -163,3 +167,13 @@ def used(value: dict[str, Any]) -> Usage | None:
         cached_tokens=cached,
         reasoning_tokens=thought,
     )
+
+
+def stopped(value: dict[str, Any]) -> Stop | None:
+    """Return how the model ended, if a whole answer or an event of a stream says so; None if it does not. Every end but
+    a limit and a refusal is `end_turn`."""
+    feedback = value.get("promptFeedback")
+    if isinstance(feedback, dict) and feedback.get("blockReason"):
+        return "refusal"
+    told = next((each["finishReason"] for each in items(value.get("candidates")) if each.get("finishReason")), None)
+    return _ENDS.get(told, "end_turn") if isinstance(told, str) else None

@@ -22,12 +22,13 @@ from beam.proxy.wire.sse import (
     pieces,
     tokens,
 )
-from beam.proxy.wire.values import Error, ModelRequest, Reply
+from beam.proxy.wire.values import Error, ModelRequest, Reply, Stop
 
-__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
+__all__ = ["asked", "broken", "count", "error", "name", "route", "stopped", "stream", "stream_error", "used", "whole"]
 
 name = "responses"
 
+_ENDS: dict[str, Stop] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 _CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded", 529: "server_is_overloaded"}
 _INCOMPLETE = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
 
@@ -231,3 +232,18 @@ def used(value: dict[str, Any]) -> Usage | None:
     response = value.get("response")
     given = (response if isinstance(response, dict) else value).get("usage")
     return openai_figures(given, "input_tokens", "output_tokens") if isinstance(given, dict) else None
+
+
+def stopped(value: dict[str, Any]) -> Stop | None:
+    """Return how the model ended, if a whole answer or an event of a stream says so; None if it does not. Every end but
+    a limit and a refusal is `end_turn`."""
+    found = value.get("response")
+    response = found if isinstance(found, dict) else value
+    if response.get("status") not in ("completed", "incomplete"):
+        return None
+    parts = [part for item in items(response.get("output")) for part in items(item.get("content"))]
+    if any(part.get("type") == "refusal" for part in parts):
+        return "refusal"
+    details = response.get("incomplete_details")
+    why = details.get("reason") if isinstance(details, dict) else None
+    return _ENDS.get(why, "end_turn") if isinstance(why, str) else "end_turn"

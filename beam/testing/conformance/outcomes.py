@@ -8,12 +8,12 @@ from beam.testing.conformance.cells import cell, refused
 from beam.testing.conformance.subject import Subject
 
 
-def outcome_of(subject: Subject, prompt: str) -> Any:
+def outcome_of(subject: Subject, prompt: str, *words: str) -> Any:
     """Run a turn in a session of its own, in which the CLI may try again twice. Return the ended command. The model
-    must have received a request."""
+    must have received a request. `words` are added to the command."""
     subject.cli.config("policy:\n  circuit_failures: 100\n")
     before = len(subject.model.requests)
-    done = subject.send(prompt, "--new", env={"BEAM_RETRIES": "2"})
+    done = subject.send(prompt, "--new", *words, env={"BEAM_RETRIES": "2"})
     assert len(subject.model.requests) > before, done
     subject.check_processes_gone()
     return done
@@ -40,9 +40,10 @@ def thoughts_only(subject: Subject) -> str:
 @cell("an answer that is cut off", "whole", otherwise=refused("--require", "whole"))
 def cut_answer(subject: Subject) -> str:
     """Check that each answer which the token limit cuts off is told: the turn is `truncated`. A CLI may have its model
-    go on instead, as long as it does so each time."""
+    go on instead, as long as it does so each time. Where the CLI does not tell, `--require whole` makes beam look at
+    the model calls themselves."""
     asked = len(subject.model.prompts())
-    done = outcome_of(subject, "!max_tokens")
+    done = outcome_of(subject, "!max_tokens", *(() if subject.can.whole else ("--require", "whole")))
     outcome = done.json
     times = len(subject.model.prompts()) - asked
     assert (done.code, outcome["status"]) == (11, "truncated"), (times, outcome)
