@@ -781,7 +781,6 @@ def test_what_a_turn_used_so_far_is_reported_whenever_a_call_of_the_api_is_over(
         ({"subtype": "success"}, "claude's result does not say success"),
         ({"subtype": "error_during_execution"}, "error_during_execution"),
         ({"subtype": "error_during_execution", "is_error": "true", "errors": ["boom"]}, "boom"),
-        ({"subtype": "error_max_structured_output_retries", "is_error": False}, "error_max_structured_output_retries"),
     ],
 )
 def test_a_turn_whose_result_does_not_say_success_has_failed(told: dict[str, object], reason: str) -> None:

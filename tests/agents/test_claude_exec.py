@@ -14,7 +14,15 @@ from beam.base.errors import UnsupportedError
 from beam.model.settings import AgentSettings
 
 ID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
-BASE = ("/x/claude", "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
+BASE = (
+    "/x/claude",
+    "-p",
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--include-partial-messages",
+    "--include-hook-events",
+)
 DANGEROUS = ("bypassPermissions", "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions")
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from beam.agents.base import Exit, Native, Turn, Verdict, native, raw_json
 from beam.agents.claude import verdict as verdicts
+from beam.agents.claude.hooks import words_of_block, words_of_stop
 from beam.agents.claude.system import SYSTEM_DECODERS
 from beam.agents.claude.tasks import Tasks
 from beam.agents.claude.tools import Tools
@@ -122,6 +123,10 @@ class FrameDecoder:
         decode = SYSTEM_DECODERS.get(subtype)
         if subtype == "compact_boundary":
             self._repeated |= set(strings(obj(obj(value, "compact_metadata"), "preserved_messages"), "all_uuids"))
+        if value.get("prevent_continuation") is True:
+            self._summary.blocked, self._summary.hook = True, words_of_block(value)
+        elif subtype == "hook_response":
+            self._summary.hook = words_of_stop(value) or self._summary.hook
         if decode is not None:
             return decode(value)
         if subtype == "init":
@@ -169,7 +174,7 @@ class FrameDecoder:
             emitted.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
         else:
             summary.session_id = found.session_id
-        summary.texts, summary.error, summary.cut_off = [], "", False
+        summary.on_result()
         return emitted
 
     # -- the agent's texts and calls -----------------------------------------------------------------------------------
@@ -241,6 +246,8 @@ class FrameDecoder:
         if value.get("isReplay") is True or string(value, "uuid") in self._repeated:
             return []
         parent = string(value, "parent_tool_use_id") or None
+        if value.get("refusal_retry") is True and parent is None:
+            self._summary.withheld = True
         message = obj(value, "message")
         content = message.get("content")
         if isinstance(content, str):

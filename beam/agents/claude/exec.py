@@ -22,7 +22,14 @@ from beam.model.message import Access
 SYSTEM_PROMPT_SNAPSHOT = "off"
 RETRIES = 3  # the CLI's own default is 10, three minutes of silence
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
-_STREAM_FLAGS = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
+_STREAM_FLAGS = (
+    "-p",
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--include-partial-messages",
+    "--include-hook-events",
+)
 _CHANGING_TOOLS = ("Bash", "Edit", "Write", "NotebookEdit")
 _READING_TOOLS = ("Read", "Glob", "Grep", "Agent", "Skill", "WebFetch", "WebSearch", "TodoWrite")
 _TASK_TOOLS = ("TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TaskOutput", "TaskStop")

@@ -1,8 +1,9 @@
 """The verdict on a turn of Claude Code, from its result line, or from how the process ended without one.
 
-`is_error`, the API's status and the stop reason count; the exit code and `subtype` alone prove nothing (an API failure
-is a "success" of exit code 1, an interrupted turn has exit code 0). A turn is completed only if its result says both
-that it is a success and that it is no error. Does not depend on how lines become events.
+`is_error`, the API's status, the stop reason and `terminal_reason` count; the exit code and `subtype` alone prove
+nothing (an API failure is a "success" of exit code 1, a turn that a hook stopped has exit code 0). A turn is completed
+only if its result says that it is a success, that it is no error, and that nothing ended it early. Does not depend on
+how lines become events.
 """
 
 from __future__ import annotations
@@ -69,19 +70,54 @@ _CLASS_BY_TEXT = (  # parts of the text of a failure for which the API gave no s
 )
 _SIGNALS = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 LOST_SESSION_TEXT = "No conversation found with session ID: "
-_SCHEMA_FAILED = "error_max_structured_output_retries"
-TRUNCATED_STOP_REASONS = ("max_tokens", "model_context_window_exceeded")
+TRUNCATED_STOP_REASONS = ("max_tokens", "model_context_window_exceeded", "pause_turn", "compaction")
+_END_BY_SUBTYPE = {  # of versions whose results have no `terminal_reason`
+    "error_max_turns": "max_turns",
+    "error_max_budget_usd": "budget_exhausted",
+    "error_max_structured_output_retries": "structured_output_retry_exhausted",
+}
+_VERDICT_BY_END: dict[str, tuple[Status, Class | None]] = {  # by `terminal_reason`: all that version 2.1.332 has
+    "": (Status.COMPLETED, None),
+    "completed": (Status.COMPLETED, None),
+    "max_turns": (Status.LIMIT, None),
+    "budget_exhausted": (Status.LIMIT, None),
+    "aborted_streaming": (Status.CANCELLED, None),
+    "aborted_tools": (Status.CANCELLED, None),
+    "hook_stopped": (Status.FAILED, Class.STOPPED),
+    "stop_hook_prevented": (Status.FAILED, Class.STOPPED),
+    "tool_deferred": (Status.FAILED, Class.STOPPED),
+    "tool_deferred_unavailable": (Status.FAILED, Class.STOPPED),
+    "background_requested": (Status.FAILED, Class.STOPPED),
+    "blocking_limit": (Status.FAILED, Class.CONTEXT_OVERFLOW),
+    "prompt_too_long": (Status.FAILED, Class.CONTEXT_OVERFLOW),
+    "rapid_refill_breaker": (Status.FAILED, Class.CONTEXT_OVERFLOW),
+    "structured_output_retry_exhausted": (Status.FAILED, Class.SCHEMA),
+    "image_error": (Status.FAILED, Class.BAD_REQUEST),
+    "malformed_tool_use_exhausted": (Status.FAILED, Class.UNKNOWN),
+    "turn_setup_failed": (Status.FAILED, Class.UNKNOWN),
+    "model_error": (Status.FAILED, Class.UNKNOWN),
+    "api_error": (Status.FAILED, Class.UNKNOWN),
+}
+_REASON_BY_END = {
+    "hook_stopped": "a hook stopped the turn",
+    "stop_hook_prevented": "a hook stopped the turn",
+    "tool_deferred": "a hook deferred a tool call, which ended the turn",
+    "tool_deferred_unavailable": "a hook deferred a tool call that claude can't go on with",
+    "background_requested": "the turn was moved to the background",
+    "structured_output_retry_exhausted": "the answer does not follow the schema",
+}
 
 
 class OutputSummary(msgspec.Struct, kw_only=True):
     """The facts of a turn that a decoder has recorded.
 
-    `session_id` and `model` are the latest that a line named. `opened`: a session was opened. Three fields are about
-    the time since the last result: `error` is the CLI's word for an API failure, `texts` are the agent's texts after
-    its last call, and `cut_off` says that the answer was cut off (claude lets the model continue on its own). `decided`
-    maps a call's id to whoever decided its request: a person's name or `rule`. `withdrawn` are the calls whose requests
-    were withdrawn before anybody decided. `denied` are the denied requests in earlier results of this turn. `counted`
-    has the tokens.
+    `session_id` and `model` are the latest that a line named. `opened`: a session was opened. Six fields are about the
+    time since the last result: `error` is the CLI's word for an API failure, `texts` are the agent's texts after its
+    last call, `cut_off` says that the answer was cut off (claude lets the model continue on its own), `withheld` that a
+    safeguard withheld the rest of an answer (claude lets the model continue once), `blocked` that a hook kept the
+    prompt from the model, and `hook` has the words of the last hook that would stop the turn. `decided` maps a call's
+    id to who decided its request: a person's name or `rule`. `withdrawn` are the calls whose requests were withdrawn
+    before anybody decided. `denied` are the denied requests in earlier results of this turn. `counted` has the tokens.
     """
 
     session_id: str | None = None
@@ -90,6 +126,9 @@ class OutputSummary(msgspec.Struct, kw_only=True):
     error: str = ""
     texts: list[str] = []
     cut_off: bool = False
+    withheld: bool = False
+    blocked: bool = False
+    hook: str = ""
     decided: dict[str, str] = {}
     withdrawn: set[str] = set()
     denied: tuple[Denial, ...] = ()
@@ -98,6 +137,11 @@ class OutputSummary(msgspec.Struct, kw_only=True):
     def text(self) -> str | None:
         """Return the agent's last text; None if there is none."""
         return ("" if self.cut_off else "\n\n").join(self.texts) or None
+
+    def on_result(self) -> None:
+        """Begin with the lines after a result."""
+        self.texts, self.error, self.hook = [], "", ""
+        self.cut_off = self.withheld = self.blocked = False
 
 
 def failure_class(http_status: int | None, word: str, text: str) -> Class:
@@ -126,8 +170,8 @@ def verdict_of_result(turn: Turn, result: Object, summary: OutputSummary) -> Ver
     denials = denials_of(result, summary)
     status, class_, reason = _judge(turn, result, summary, denials)
     text = result.get("result")
-    reply = text if isinstance(text, str) and result.get("is_error") is False else None
-    if summary.cut_off or (not reply and status is not Status.FAILED):
+    reply = text if isinstance(text, str) and result.get("is_error") is False and not summary.blocked else None
+    if summary.cut_off or summary.withheld or (not reply and status is not Status.FAILED):
         reply = summary.text() or reply
     usage, used = summary.counted.usage_of_turn(turn, result, aborted=is_aborted(result))
     api_s = summary.counted.api_s_of_turn(turn, result)
@@ -136,7 +180,7 @@ def verdict_of_result(turn: Turn, result: Object, summary: OutputSummary) -> Ver
         status=status,
         class_=class_,
         reason=reason,
-        reply=reply,
+        reply=(reply or None) if status is Status.FAILED else reply,
         session_id=None if lost else string(result, "session_id") or summary.session_id,
         session="lost" if lost else "resumed" if turn.session_id and not turn.fork else "new",
         model=summary.model or next(map(plain_name, obj(result, "modelUsage")), None),
@@ -153,32 +197,47 @@ def _judge(
     turn: Turn, result: Object, summary: OutputSummary, denials: tuple[Denial, ...]
 ) -> tuple[Status, Class | None, str | None]:
     stop, subtype = string(result, "stop_reason"), string(result, "subtype")
+    end = string(result, "terminal_reason") or _END_BY_SUBTYPE.get(subtype, "")
+    status, class_ = _VERDICT_BY_END.get(end, (Status.FAILED, Class.UNKNOWN))
+    reported = "; ".join(strings(result, "errors"))
     if stop == "refusal":
         return Status.REFUSED, None, _first_line(string(result, "result")) or "the model refused"
-    if subtype in ("error_max_turns", "error_max_budget_usd"):
-        return Status.LIMIT, None, "; ".join(strings(result, "errors")) or subtype
+    if status is Status.LIMIT:
+        return status, None, reported or subtype
     if summary.error == "max_output_tokens":
         return Status.TRUNCATED, None, _first_line(string(result, "result"))
-    if is_aborted(result):
-        if string(result, "terminal_reason") == "aborted_tools" and denials:
+    if result.get("stopped_by_permission_check") is True:
+        return Status.FAILED, Class.STOPPED, reported or "a permission check of claude's stopped the turn"
+    if status is Status.CANCELLED:
+        if end == "aborted_tools" and denials:
             return Status.DENIED, None, "the turn was ended by a denied request"
-        return Status.CANCELLED, None, "the turn was interrupted"
+        return status, None, "the turn was interrupted"
+    if class_ is Class.SCHEMA:
+        return status, class_, reported or _REASON_BY_END[end]
     if result.get("is_error") is True:
-        text = string(result, "result") or "; ".join(strings(result, "errors")) or subtype
+        text = string(result, "result") or reported or subtype
         if is_refusal(text):
             return Status.REFUSED, None, _first_line(text)
         if lost_session_id(turn, "\n".join(strings(result, "errors"))):
             return Status.FAILED, Class.BAD_REQUEST, text
-        return Status.FAILED, failure_class(integer(result, "api_error_status"), summary.error, text), text
+        found = failure_class(integer(result, "api_error_status"), summary.error, text)
+        return Status.FAILED, (class_ or found) if found is Class.UNKNOWN else found, text
+    if summary.blocked:
+        return Status.FAILED, Class.STOPPED, f"a hook stopped the prompt: {summary.hook}"
+    if status is Status.FAILED:
+        why = _REASON_BY_END.get(end) or f"claude ended the turn: {end.replace('_', ' ')}"
+        return status, class_, f"{why}: {summary.hook}" if class_ is Class.STOPPED and summary.hook else why
     if stop in TRUNCATED_STOP_REASONS:
         return Status.TRUNCATED, None, f"the answer was cut off ({stop})"
     refused = [denial.tool for denial in denials if denial.by == "default"]
     if refused:
         return Status.DENIED, None, f"not permitted: {', '.join(dict.fromkeys(refused))}"
     if subtype != "success" or result.get("is_error") is not False:
-        reported = "; ".join(strings(result, "errors")) or (subtype if subtype != "success" else "")
-        class_ = Class.SCHEMA if subtype == _SCHEMA_FAILED else failure_class(None, summary.error, reported)
+        reported = reported or (subtype if subtype != "success" else "")
+        class_ = failure_class(None, summary.error, reported)
         return Status.FAILED, class_, reported or "claude's result does not say success"
+    if summary.withheld:
+        return Status.TRUNCATED, None, "a safeguard of the model withheld a part of the answer"
     if turn.schema is not None and "structured_output" not in result:
         return Status.FAILED, Class.SCHEMA, "the answer does not follow the schema"
     return Status.COMPLETED, None, None
