@@ -463,6 +463,43 @@ def test_a_command_is_asked_for_as_it_would_run_before_what_the_agent_says_of_it
     assert asked(talk).description == '{"to":"all"}'
 
 
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/p/made", "because of /p/made"),
+        ("/p", "because of /p"),
+        ("made", "because of made"),
+        ("/private/p/made", "because of /private/p/made"),
+        ("/p/../etc", "outside of its folder: /p/../etc"),
+        ("../etc", "outside of its folder: ../etc"),
+        ("/pub/x", "outside of its folder: /pub/x"),
+        ("/", "outside of its folder: /"),
+    ],
+)
+def test_only_what_is_outside_of_the_folder_is_said_to_be_there(path: str, says: str) -> None:
+    talk = talking()
+    talk.say("init", cwd="/private/p")  # as claude calls it
+    talk.ask("r1", "Bash", {"command": "touch made"}, blocked_path=path)
+    assert asked(talk).description.splitlines() == ["touch made", says]
+
+
+def test_a_file_inside_of_the_folder_is_not_told_twice() -> None:
+    talk = talking()
+    talk.ask("r1", "Write", {"file_path": "/p/made", "content": "y"}, blocked_path="/p/made")
+    assert asked(talk).description == "/p/made"
+
+
+def test_a_plan_is_shown_as_it_was_written_with_all_that_it_asks_for() -> None:
+    talk = talking()
+    plan = "# Plan\n\n1. look\n2. \x1b[2Kact\n"
+    talk.ask("r1", "ExitPlanMode", {"plan": plan, "planFilePath": "/h/plan.md"}, requires_user_interaction=True)
+    assert asked(talk).description == plan.strip() + '\n{"planFilePath":"/h/plan.md"}'
+    talk.ask("r2", "ExitPlanMode", {})
+    assert asked(talk).description == "it shows no plan"
+    talk.ask("r3", "ExitPlanMode", {"plan": 7})
+    assert asked(talk).description == 'it shows no plan\n{"plan":7}'
+
+
 def test_what_runs_is_what_was_shown() -> None:
     talk = talking()
     talk.ask("r1", "Bash", BASH)

