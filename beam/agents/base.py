@@ -152,6 +152,14 @@ class ErrorReader(Protocol):
         """Return the events of this line of stderr; most lines have none. Never raises."""
 
 
+@runtime_checkable
+class PieceReader(Protocol):
+    """A decoder that also takes a long line of stdout in pieces: it needs no whole line to tell what it says."""
+
+    def piece(self, data: bytes) -> Sequence[Event]:
+        """Return the events of this part of a line that goes on. The rest of the line comes by `line`. Never raises."""
+
+
 class Exec(Protocol):
     """The headless mode: one process per turn. A module with the functions `launch` and `decoder` is an `Exec`."""
 

@@ -214,22 +214,48 @@ class _OutputDecoder:
 
 
 class TextDecoder(_OutputDecoder):
-    """Decodes text: the whole stdout is the reply, without one newline at its end. Each line becomes a delta when it
-    arrives."""
+    """Decodes text: the whole stdout is the reply, without one newline at its end. Each line, and each piece of a long
+    line, becomes a delta when it arrives."""
 
     def __init__(self, turn: Turn) -> None:
         super().__init__(turn)
         self._lines: list[str] = []
+        self._pieces: list[str] = []  # of the line that has no end yet
+        self._split = b""  # the beginning of a character at the end of the last piece
+
+    def piece(self, data: bytes) -> Sequence[Event]:
+        """Return the events for a part of a line that goes on."""
+        data = self._split + data
+        whole = _whole_characters(data)
+        self._split = data[whole:]
+        return self._delta(data[:whole])
 
     def line(self, line: bytes) -> Sequence[Event]:
-        text = self._decode_text(line)
-        piece = f"\n{text}" if self._lines else text
-        self._lines.append(text)
+        emitted = self._delta(self._split + line)
+        self._lines.append("".join(self._pieces))
+        self._pieces, self._split = [], b""
+        return emitted
+
+    def _delta(self, data: bytes) -> Sequence[Event]:
+        text = self._decode_text(data)
+        piece = f"\n{text}" if self._lines and not self._pieces else text
+        self._pieces.append(text)
         return (events.TextDelta(text=piece),) if piece else ()
 
     def finish(self) -> tuple[list[Event], str]:
         self._reply = "\n".join(self._lines)
         return [events.Text(text=self._reply)] if self._reply else [], ""
+
+
+def _whole_characters(data: bytes) -> int:
+    """Return how many bytes from the beginning are no beginning of a UTF-8 character that goes on."""
+    for back in range(1, min(4, len(data) + 1)):
+        if data[-back] >= 0xC0:
+            length = 2 if data[-back] < 0xE0 else 3 if data[-back] < 0xF0 else 4
+            return len(data) - back if length > back else len(data)
+        if data[-back] < 0x80:
+            break
+    return len(data)
 
 
 class JsonDecoder(_OutputDecoder):

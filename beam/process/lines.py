@@ -6,17 +6,26 @@ Pure; does not depend on where the bytes come from.
 from __future__ import annotations
 
 
+class Piece(bytes):
+    """A part of a line that goes on."""
+
+
 class LineSplitter:
     """Splits a stream at each newline byte. The lines do not depend on how the stream is divided into chunks.
+
+    With `piece_bytes`, a line that has no end yet is returned as soon as it has this many bytes, as a `Piece`; what
+    follows may be further pieces, and then the rest of the line.
 
     A line longer than `limit` bytes is cut off: its first `limit` bytes are returned as soon as the limit is passed,
     and the rest of the line is dropped. Each byte is copied a fixed number of times, however long the line is.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, piece_bytes: int = 0) -> None:
         self._limit = limit
+        self._piece_bytes = piece_bytes
         self._parts: list[bytes] = []
         self._size = 0
+        self._returned = 0  # bytes of the line that were returned as pieces
         self._dropping = False
         self.cut = 0
 
@@ -35,6 +44,10 @@ class LineSplitter:
             self._reset()
         if rest:
             self._add(rest, lines)
+            if self._piece_bytes and not self._dropping and self._size - self._returned >= self._piece_bytes:
+                lines.append(Piece(b"".join(self._parts)))
+                self._parts.clear()
+                self._returned = self._size
         return lines
 
     def end(self) -> list[bytes]:
@@ -57,7 +70,7 @@ class LineSplitter:
 
     def _reset(self) -> None:
         self._parts.clear()
-        self._size = 0
+        self._size = self._returned = 0
         self._dropping = False
 
 

@@ -78,9 +78,10 @@ def enlarge_pipe(fd: int) -> None:
 class Output:
     """Passes the agent's output to callbacks: stdout, and stderr if `on_error_line` is given.
 
-    `on_line` and `on_error_line` are called with each line; if `on_data` is given, it is called with the bytes of
-    stdout as they come, and `on_line` is not called. After a callback has raised an exception, no callback is called
-    any more: the exception becomes `error`, and `fail` is called.
+    `on_line` and `on_error_line` are called with each line; with `piece_bytes`, `on_line` gets a long line of stdout in
+    pieces (see `LineSplitter`). If `on_data` is given, it is called with the bytes of stdout as they come, and
+    `on_line` is not called. After a callback has raised an exception, no callback is called any more: the exception
+    becomes `error`, and `fail` is called.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Output:
         line_bytes: int,
         on_error_line: Callable[[bytes], None] | None = None,
         on_data: Callable[[bytes], None] | None = None,
+        piece_bytes: int = 0,
     ) -> None:
         self.error: Exception | None = None
         self.fail = do_nothing
@@ -99,7 +101,7 @@ class Output:
         self._on_long_line = on_long_line
         self._on_error_line = on_error_line
         self._on_data = on_data
-        self._lines = LineSplitter(line_bytes)
+        self._lines = LineSplitter(line_bytes, piece_bytes=piece_bytes)
         self._error_lines = LineSplitter(line_bytes) if on_error_line is not None else None
 
     def feed(self, data: bytes) -> None:

@@ -79,13 +79,15 @@ async def start(
     grace: float = DEFAULT.grace,
     unstarted: Path | None = None,
     line_bytes: int = DEFAULT.line_bytes,
+    piece_bytes: int = 0,
     stderr_lines: int = DEFAULT.stderr_lines,
 ) -> Child:
     """Start the agent's process, which waits before its exec until `Child.go`.
 
     `on_line` is called with each line of stdout, `on_error_line` with each line of stderr, without the newline.
     `on_output` is called at any output. `on_long_line` is called after a line of stdout was cut off at `line_bytes`
-    bytes. If a callback raises an exception, the process tree is ended, and `Child.wait` raises the exception.
+    bytes. With `piece_bytes`, `on_line` gets a line of stdout that is longer in pieces (see `LineSplitter`). If a
+    callback raises an exception, the process tree is ended, and `Child.wait` raises the exception.
 
     With `stdin`, the agent's stdin is a pipe for `Child.feed` and `Child.write`, otherwise /dev/null. Stdout is a pipe
     of 1 MiB, so an agent that writes faster than beam reads has to wait. With `stdout_in`, stdout is an unnamed file in
@@ -99,7 +101,8 @@ async def start(
     executed, ShortageError if the cause is temporary, and DiskError. An error that only the exec reveals is raised by
     `Child.wait`.
     """
-    child = Child(turn_key, Output(on_line, on_output, on_long_line, line_bytes, on_error_line), Tail(stderr_lines))
+    output = Output(on_line, on_output, on_long_line, line_bytes, on_error_line, piece_bytes=piece_bytes)
+    child = Child(turn_key, output, Tail(stderr_lines))
     try:
         child._spawn(
             argv,

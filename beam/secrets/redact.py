@@ -6,7 +6,7 @@ journals, files or adapters.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TypeVar
 
 import msgspec
@@ -45,6 +45,8 @@ _HALF_PREFIXES_ANY_CASE = frozenset(
 )
 _PREFIXES = [(n, row.prefix) for n, row in enumerate(SECRET_FORMS) if not row.any_case]
 _PREFIXES_ANY_CASE = [(n, row.prefix) for n, row in enumerate(SECRET_FORMS) if row.any_case]
+_LONG = 8192  # characters: in a longer text a pattern finds prefixes faster than one search for each, by far
+_RARE = "_.:JKz-kyAbo"  # signs of prefixes, beginning with the rarest in the texts of agents
 _LONGEST_HALF = max(len(row.prefix) for row in SECRET_FORMS) - 1
 
 
@@ -114,6 +116,23 @@ def _lowered(text: str) -> str:
     return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
 
 
+@cache
+def _any_prefix(*, any_case: bool = False) -> re.Pattern[str]:
+    """Return the pattern that finds a prefix of a form, in a text in lower case if `any_case`."""
+    return re.compile(_any_of([prefix for _, prefix in (_PREFIXES_ANY_CASE if any_case else _PREFIXES)]))
+
+
+def _any_of(prefixes: Sequence[str]) -> str:
+    """Return the pattern of any of these texts. It begins with the rarest sign of each text, because the search passes
+    over all other signs quickly."""
+    by_sign: dict[str, list[str]] = {}
+    for prefix in prefixes:
+        sign = min(prefix, key=lambda each: _RARE.find(each) % 99)
+        before, _, after = prefix.partition(sign)
+        by_sign.setdefault(sign, []).append(f"(?<={re.escape(before + sign)}){re.escape(after)}")
+    return "|".join(f"{re.escape(sign)}(?:{'|'.join(found)})" for sign, found in by_sign.items())
+
+
 class _Scan:
     """One search for secrets in a text. `context` comes before the text, and only tells whether a word begins at the
     start of the text.
@@ -144,6 +163,8 @@ class _Scan:
         """Return the indexes of the forms whose prefix is in the text. Most texts have none, and cost no more than this
         check."""
         text, lowered = self.text, self.lowered
+        if len(text) > _LONG and not (_any_prefix().search(text) or _any_prefix(any_case=True).search(lowered)):
+            return []
         found = [n for n, prefix in _PREFIXES if prefix in text]
         return found + [n for n, prefix in _PREFIXES_ANY_CASE if prefix in lowered]
 
@@ -315,19 +336,30 @@ _HIDING_BYTES = tuple({sign.encode()[:2] for sign in (*gaps.BORDERS, "\x9b")})
 
 def may_contain_secret(data: bytes) -> bool:
     """Return whether UTF-8 text or JSON may contain a secret. The check is cheap, and False is certain."""
-    for prefix in _PREFIX_BYTES:  # plain loops: each line of a journal passes here, and any() takes three times as long
-        if prefix in data:
-            return True
     lowered = data.lower()
-    for prefix in _PREFIX_BYTES_ANY_CASE:
-        if prefix in lowered:
+    if len(data) > _LONG:
+        if _any_prefix_bytes().search(data) or _any_prefix_bytes(any_case=True).search(lowered):
             return True
+    else:
+        for prefix in _PREFIX_BYTES:  # plain loops: each line of a journal passes here, and any() takes thrice as long
+            if prefix in data:
+                return True
+        for prefix in _PREFIX_BYTES_ANY_CASE:
+            if prefix in lowered:
+                return True
     for prefix, looks in _COMMON_PREFIXES.items():
         if prefix in lowered and re.search(looks, lowered, re.IGNORECASE):
             return True
     if b"\x1b" in data or (not data.isascii() and any(sign in data for sign in _HIDING_BYTES)):
         return True
     return _HIDING_ESCAPE.search(lowered) is not None
+
+
+@cache
+def _any_prefix_bytes(*, any_case: bool = False) -> re.Pattern[bytes]:
+    """Return the pattern that finds one of `_PREFIX_BYTES` or, in a text in lower case, of `_PREFIX_BYTES_ANY_CASE`."""
+    prefixes = _PREFIX_BYTES_ANY_CASE if any_case else _PREFIX_BYTES
+    return re.compile(_any_of([prefix.decode() for prefix in prefixes]).encode())
 
 
 def redact_event(event: S, encoded: bytes | None = None) -> tuple[S, int]:
@@ -337,12 +369,35 @@ def redact_event(event: S, encoded: bytes | None = None) -> tuple[S, int]:
     JSON values stay valid JSON. `encoded` is the event's JSON, if the caller has it already. A secret that is also in
     the CLI's own line (`raw`) counts once.
     """
+    long = {
+        name: value
+        for name in event.__struct_fields__
+        if isinstance(value := getattr(event, name), str) and len(value) > _VERY_LONG
+    }
+    looked: Struct = event
+    if known := [name for name, text in long.items() if _key_of(text) in _harmless]:
+        looked, encoded = msgspec.structs.replace(event, **dict.fromkeys(known, "")), None
     try:
-        if not may_contain_secret(msgspec.json.encode(event) if encoded is None else encoded):
-            return event, 0
+        may = may_contain_secret(msgspec.json.encode(looked) if encoded is None else encoded)
     except UnicodeEncodeError:  # a lone surrogate: no JSON, but perhaps a secret
-        pass
-    return _redact_struct(event)
+        may = True
+    found, count = _redact_struct(event) if may else (event, 0)
+    if not count:
+        for text in long.values():
+            _harmless[_key_of(text)] = None
+        while len(_harmless) > _REMEMBERED:
+            _harmless.pop(next(iter(_harmless)), None)
+    return found, count
+
+
+# Long texts without secrets that were looked at last: the text of a turn comes as a delta, as a text and as the reply.
+_harmless: dict[tuple[int, int], None] = {}
+_VERY_LONG = 64 * 1024  # characters
+_REMEMBERED = 16
+
+
+def _key_of(text: str) -> tuple[int, int]:
+    return len(text), hash(text)
 
 
 def _redact_struct(value: S) -> tuple[S, int]:

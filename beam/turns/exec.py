@@ -9,19 +9,22 @@ import asyncio
 
 from msgspec import structs
 
-from beam.agents.base import Decoder, ErrorReader, Exec, Exit, Launch, Verdict
+from beam.agents.base import Decoder, ErrorReader, Exec, Exit, Launch, PieceReader, Verdict
 from beam.base.errors import LimitError
 from beam.base.faults import crash_point
 from beam.model import events
-from beam.model.limits import Limits
+from beam.model.limits import KIB, Limits
 from beam.model.outcome import Status
 from beam.process import spawn
+from beam.process.lines import Piece
 from beam.turns.engine import TICK_S, Engine
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
 from beam.turns.process import AgentProcess
 from beam.turns.scratch import write_scratch
+
+_PIECE_BYTES = 256 * KIB  # of a line that has no end yet: the turn's clocks are looked at between two pieces
 
 
 async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
@@ -79,6 +82,7 @@ class ExecDriver:
             unstarted=input.unstarted,
             confinement=input.confined.confinement_for(env),
             line_bytes=input.limits.line_bytes,
+            piece_bytes=_PIECE_BYTES if isinstance(self._decoder, PieceReader) else 0,
             stderr_lines=input.limits.stderr_lines,
         )
         self._process.attach(child)
@@ -155,7 +159,11 @@ class ExecDriver:
             self._engine.record_sign_of_life()
 
     def _on_line(self, line: bytes) -> None:
-        self._engine.record_events(lambda: self._decoder.line(line), retries=self.launch.retries)
+        decoder = self._decoder
+        if isinstance(line, Piece) and isinstance(decoder, PieceReader):
+            self._engine.record_events(lambda: decoder.piece(line), retries=self.launch.retries)
+        else:
+            self._engine.record_events(lambda: decoder.line(line), retries=self.launch.retries)
 
     def _on_error_line(self, line: bytes) -> None:
         decoder = self._decoder

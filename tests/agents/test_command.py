@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam.agents import command
-from beam.agents.base import Exit, Host, Launch, Turn, Verdict
+from beam.agents.base import Exit, Host, Launch, PieceReader, Turn, Verdict
 from beam.base.errors import LimitError, UnsupportedError, UsageError
 from beam.model import events
 from beam.model.events import Event
 from beam.model.limits import DEFAULT
 from beam.model.outcome import Class, Status
 from beam.model.settings import AgentSettings
+from beam.process.lines import LineSplitter, Piece
 
 
 def turn(*argv: str | tuple[str, ...], text: str = "hi", settings: dict[str, Any] | None = None, **fields: Any) -> Turn:
@@ -368,3 +369,32 @@ def test_what_is_no_json_is_kept_as_it_came_and_nothing_is_not_an_event() -> Non
     bodies, verdict = played(b"", settings={"format": "json"})
     assert not [body for body in bodies if isinstance(body, events.Unknown)]
     assert "it wrote nothing" in (verdict.reason or "")
+
+
+@pytest.mark.parametrize("output", ["", "a", "é│\U0001f600" * 3, "one\n\U0001f600\n\nlast", "\n", "a\n"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_long_line_in_pieces_is_the_same_text(output: str, size: int) -> None:
+    def told(piece_bytes: int) -> tuple[str, str | None, object]:
+        decoder = command.decoder(turn("prog"))
+        assert isinstance(decoder, PieceReader)
+        split = LineSplitter(1000, piece_bytes=piece_bytes)
+        data = output.encode()
+        parts = [part for at in range(len(data)) for part in split.feed(data[at : at + 1])] + split.end()
+        found = [each for part in parts for each in (decoder.piece if isinstance(part, Piece) else decoder.line)(part)]
+        _, verdict = decoder.end(Exit(code=0))
+        deltas = [each.text for each in found if isinstance(each, events.TextDelta)]
+        assert not piece_bytes or max(map(len, deltas), default=0) <= size + 1
+        return "".join(deltas), verdict.reply, verdict.lossy
+
+    assert told(size) == told(0) == (output.removesuffix("\n"), output.removesuffix("\n"), msgspec.UNSET)
+
+
+@pytest.mark.parametrize("data", [b"a\xff", b"\xf0\x9f", b"\x80\x80\x80\x80\x80", b"\xc3"])
+def test_bytes_that_are_no_text_stay_no_text_in_pieces(data: bytes) -> None:
+    decoder = command.decoder(turn("prog"))
+    assert isinstance(decoder, PieceReader)
+    for at in range(len(data)):
+        decoder.piece(data[at : at + 1])
+    decoder.line(b"")
+    _, verdict = decoder.end(Exit(code=0))
+    assert (verdict.reply, verdict.lossy) == (data.decode("utf-8", "replace"), True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.process.lines import LineSplitter, Tail
+from beam.process.lines import LineSplitter, Piece, Tail
 
 STREAM = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\0", b"\xff\xfe", b"\r"])).map(b"".join)
 
@@ -32,6 +32,33 @@ def test_no_byte_is_lost_below_the_limit(stream: bytes) -> None:
     lines, cut = split([stream], 1000)
     expected = stream.split(b"\n")
     assert (lines, cut) == (expected[:-1] if expected[-1] == b"" else expected, 0)
+
+
+@pytest.mark.slow
+@given(STREAM, st.lists(st.integers(0, 40)), st.integers(1, 8), st.integers(1, 4))
+def test_a_long_line_in_pieces_is_the_same_line(stream: bytes, cuts: list[int], limit: int, size: int) -> None:
+    edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    chunks = [stream[start:end] for start, end in pairwise(edges)]
+    lines = LineSplitter(limit, piece_bytes=size)
+    whole, open_ = [], b""
+    for part in [part for chunk in chunks for part in lines.feed(chunk)] + lines.end():
+        open_ += part
+        if not isinstance(part, Piece):
+            whole.append(open_)
+            open_ = b""
+    assert (whole, lines.cut, open_) == (*split([stream], limit), b"")
+
+
+def test_a_line_without_end_is_given_in_pieces_of_about_that_size() -> None:
+    lines = LineSplitter(1000, piece_bytes=4)
+    assert [lines.feed(chunk) for chunk in (b"ab", b"cd", b"e", b"f\ngh", b"ijk")] == [
+        [],
+        [b"abcd"],
+        [],
+        [b"ef"],
+        [b"ghijk"],
+    ]
+    assert lines.end() == [b""]  # its line is over
 
 
 def test_a_line_beyond_the_limit_is_given_cut_and_once() -> None:

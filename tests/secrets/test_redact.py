@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 
 from beam.model import events
 from beam.secrets import kinds
+from beam.secrets import redact as redacting
 from beam.secrets.redact import (
+    _PREFIXES,
+    _PREFIXES_ANY_CASE,
     KINDS,
     Stream,
+    _any_prefix,
     is_open,
     may_contain_secret,
     redact,
@@ -399,3 +403,36 @@ def test_the_beginning_of_a_text_has_no_part_of_a_secret_that_goes_on_after_it(l
     assert redact_beginning(text, 8) == "My key: "
     keys = f"-----BEGIN RSA PRIVATE KEY-----{'A' * 9000}-----END RSA PRIVATE KEY----- "
     assert "A1b2" not in redact_beginning(f"{keys}{'x' * 20_000} {text}", 25_000)
+
+
+@pytest.mark.slow
+@given(st.lists(st.sampled_from([*(row.prefix for row in kinds.SECRET_FORMS), "-", "_", "o", "x", "a", " ", "K", ":"])))
+def test_a_long_text_has_the_prefixes_that_a_short_one_has(parts: list[str]) -> None:
+    text = "".join(parts)
+    for any_case, forms in ((False, _PREFIXES), (True, _PREFIXES_ANY_CASE)):
+        searched = text.lower() if any_case else text
+        has_one = any(prefix in searched for _, prefix in forms)
+        assert (_any_prefix(any_case=any_case).search(searched) is not None) == has_one
+
+
+@pytest.mark.slow
+@secrets
+def test_a_secret_in_a_long_text_is_found(text: str, left: str, secret: str) -> None:
+    around = "the quick brown fox\n" * 10_000
+    found = redact(f"{around}{text}\n{around}")[0]
+    assert left in found and secret not in found
+    assert redact_event(events.Text(text=f"{around}{text}\n{around}"))[0].text == found
+
+
+def test_a_long_text_that_is_harmless_is_searched_once_however_often_it_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[int] = []
+    search = redacting.may_contain_secret
+    monkeypatch.setattr(redacting, "may_contain_secret", lambda data: bool(searched.append(len(data))) or search(data))
+    text = "the quick brown fox\n" * 50_000
+    for event in (events.TextDelta(text=text), events.Text(text=text), events.Thinking(text=text)):
+        assert redact_event(event) == (event, 0)
+    assert sum(searched) < 1.1 * len(text) + 1000
+    leak = events.Text(text=text, raw=f"ghp_{'a' * 36}")
+    assert "ghp_" not in str(redact_event(leak)[0].raw)

@@ -370,11 +370,12 @@ class Memory:
         on_long_line: Callable[[], None] = lambda: None,
         on_error_line: Callable[[bytes], None] | None = None,
         line_bytes: int = 1 << 20,
+        piece_bytes: int = 0,
         stderr_lines: int = 100,
         **given: Any,
     ) -> Child:
         """As `spawn.start`; what else it is given is only kept."""
-        output = Output(on_line, on_output, on_long_line, line_bytes, on_error_line)
+        output = Output(on_line, on_output, on_long_line, line_bytes, on_error_line, piece_bytes=piece_bytes)
         child = Child(self, argv, output, Tail(stderr_lines), given["cwd"])
         self.children.append(child)
         self.given.append({"argv": tuple(argv), "line_bytes": line_bytes, "stderr_lines": stderr_lines, **given})
