@@ -61,6 +61,8 @@ def main(asked: Sequence[str]) -> int:
             told = _compared(name, versions[name], version or _newest(name))
         except NotHereError as found:
             told = [str(found)]
+        except (OSError, subprocess.SubprocessError, ValueError) as found:  # the others are compared all the same
+            told = [f"could not be compared: {type(found).__name__}: {found}"]
         print("\n  ".join([f"{name} {versions[name]}: {told[0]}", *told[1:]]), flush=True)
     return 0
 
@@ -100,7 +102,7 @@ def _newest(name: str) -> str:
 
 def _python(name: str) -> str:
     """The interpreter that runs the pinned one."""
-    where = newer_bin(name)
+    where = newer_bin(name) if name in NEWER_PYTHON else None
     return str((where.parent / "venv" if where is not None else cache() / name) / "bin" / "python")
 
 

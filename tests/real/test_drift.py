@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.real import drift
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.real import drift, newest
 from tests.real.drift import Seen
 
 HELP = """Usage: oracle [options] [prompt]
@@ -95,3 +101,36 @@ def test_cells_that_failed_are_told_with_their_reason_and_those_that_never_ran_a
         "cell test_resume[oracle]: failure: assert 1 == 2",
     ]
     assert drift.of_cells("", ran=3) == ["cells: 0 of 3 are as the table says"]
+
+
+FAILURES = [
+    newest.NotHereError("9 does not install here: no wheel"),
+    FileNotFoundError(2, "No such file or directory", "/lab/oracle"),
+    PermissionError(13, "Permission denied"),
+    subprocess.TimeoutExpired(["oracle", "--help"], 120),
+    subprocess.CalledProcessError(1, ["node", "install.cjs"]),
+    json.JSONDecodeError("Expecting value", "no schema", 0),
+]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
+def test_a_cli_that_can_not_be_tried_is_named_and_the_others_are_compared(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def compared(name: str, now: str, other: str) -> list[str]:
+        if name == "oracle":
+            raise failure
+        return [f"no changes in {other}"]
+
+    monkeypatch.setattr(newest, "_pinned", lambda: {"before": "1", "oracle": "2", "behind": "3"})
+    monkeypatch.setattr(newest, "bin_directories", lambda: [Path("/lab")])
+    monkeypatch.setattr(newest, "_newest", lambda name: "9")
+    monkeypatch.setattr(newest, "_compared", compared)
+    assert newest.main([]) == 0
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert (first, third) == ("before 1: no changes in 9", "behind 3: no changes in 9")
+    assert second.startswith("oracle 2: ") and str(failure) in second
+
+
+def test_every_cli_from_the_index_of_python_has_an_interpreter_to_ask_with() -> None:
+    assert {Path(newest._python(name)).name for name in newest._PYPI} == {"python"}
