@@ -52,11 +52,9 @@ class FolderChanges:
         self._left_out = [f":(exclude,literal){path}" for path in inside]
 
     def is_in_repository(self) -> bool:
-        """Return whether the folder is in a git repository with a commit."""
-        try:
-            return self.repository.succeeds("rev-parse", "--verify", "-q", "HEAD^{commit}")
-        except UsageError:
-            return False
+        """Return whether the folder is in a git repository with a commit. Raises UsageError if git is not installed, or
+        refuses the repository."""
+        return self.repository.succeeds("rev-parse", "--verify", "-q", "HEAD^{commit}")
 
     def close(self) -> None:
         """Remove the snapshots."""

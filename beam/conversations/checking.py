@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from beam.conversations.commands import CommandEnd, run_command
-from beam.conversations.expect import Changes, Subject, check, value_text
+from beam.conversations.expect import Subject, check, value_text
 from beam.conversations.facts import TurnFacts
 from beam.conversations.judge import Score
 from beam.conversations.result import CheckResult, Verdict
@@ -79,7 +79,7 @@ class CheckRunner:
     ) -> bool:
         """Return whether all these checks pass now, which ends a chat."""
         needs_git = any(each.kind in GIT_CHECKS for each in checks) and self._files.before and not is_replayed
-        changes = await self._files.changes(self._files.before) if needs_git else Changes()
+        changes = await self._files.changes(self._files.before) if needs_git else self._files.unknown_changes
         subject = Subject(
             turns=facts,
             reply=facts[-1].reply,

@@ -24,19 +24,19 @@ from beam.model.outcome import Class, Outcome, Status
 _SHOWN_CHARACTERS = 100
 _MAX_CHECK_S = 5.0  # for the patterns of one check
 _MAX_SEARCHED = 256 << 10  # characters, as many as are kept of a command's output; a pattern's time may be their square
-_UNKNOWN_CHANGES = "this is no git repository, so nobody knows what was changed"
 FILE_CHECKS = frozenset({"file_exists", "file_absent", "file_contains", "diff", "command"})  # useless in a replay
 STEPLESS_CHECKS = FILE_CHECKS | {"files_changed"}  # they are about the folder; all others are about a step
 
 
 class Changes(Struct, frozen=True, kw_only=True):
     """The changes in the files: the paths, and the numbers of lines added and removed. `known`: git was able to compare
-    the files."""
+    the files; else `why` says why not."""
 
     paths: tuple[str, ...] = ()
     added: int = 0
     removed: int = 0
     known: bool = False
+    why: str = "this is no git repository"
 
 
 class FoundFile(Struct, frozen=True, kw_only=True):
@@ -330,7 +330,7 @@ def _files_changed(value: Any, subject: Subject) -> CheckFinding:
     said = f"changed: {_cut(', '.join(paths))}" if paths else "no file was changed"
     is_known = found.known or subject.is_replayed
     if value is False and not paths and not is_known:
-        return False, _UNKNOWN_CHANGES
+        return False, f"{found.why}, so nobody knows what was changed"
     if value is True or value is False:
         return bool(paths) is value, said
     if not isinstance(value, dict):
@@ -344,7 +344,7 @@ def _files_changed(value: Any, subject: Subject) -> CheckFinding:
         if _matches_any(path, never):
             return False, f"{_cut(path)} was changed"
     if not is_known and value.keys() & {"most", "only", "never"}:
-        return False, _UNKNOWN_CHANGES
+        return False, f"{found.why}, so nobody knows what was changed"
     return True, said
 
 
@@ -355,7 +355,7 @@ def _matches_any(path: str, patterns: Sequence[str]) -> bool:
 def _diff(value: Any, subject: Subject) -> CheckFinding:
     found = subject.changed()
     if not found.known:
-        return False, _UNKNOWN_CHANGES
+        return False, f"{found.why}, so nobody knows what was changed"
     figures = {
         "files": len(found.paths),
         "lines": found.added + found.removed,

@@ -138,7 +138,11 @@ def _check_git(scenario: Scenario, context: RootContext) -> None:
     if scenario.worktree is None:
         return
     place = (context.home.project, context.environ)
-    if not FolderChanges(*place, store=context.home.root).is_in_repository():
+    try:
+        is_in_repository = FolderChanges(*place, store=context.home.root).is_in_repository()
+    except UsageError as error:
+        raise scenario.source.error(("worktree",), error.message, error.hint) from error
+    if not is_in_repository:
         raise scenario.source.error(
             ("worktree",),
             f"{context.home.project} is no git repository with a commit",

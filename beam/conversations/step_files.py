@@ -28,8 +28,8 @@ class StepFiles:
     """The files in the folder where the agents work.
 
     `restores`: the changes of the files are recorded, and applied again in a replay. `before` is the snapshot from when
-    the run began; "" outside of a git repository. `real_paths` is where the paths of the prompts' files led when the
-    run began.
+    the run began; "" if git can't be used here, and `unknown_changes` says why. `real_paths` is where the paths of the
+    prompts' files led when the run began.
     """
 
     def __init__(
@@ -48,11 +48,17 @@ class StepFiles:
         self._replay = replay
         self.restores = restores
         self.before = ""
+        self.unknown_changes = Changes()
         self._real_paths = real_paths
 
     async def begin(self) -> None:
         """Take a snapshot of the files before the first step."""
-        if await asyncio.to_thread(self._changes.is_in_repository):
+        try:
+            is_in_repository = await asyncio.to_thread(self._changes.is_in_repository)
+        except UsageError as error:
+            self.unknown_changes = Changes(why=f"{error.message} ({error.hint})")
+            return
+        if is_in_repository:
             self.before = await asyncio.to_thread(self._changes.snapshot)
 
     @property
@@ -72,7 +78,7 @@ class StepFiles:
     async def diff(self) -> str:
         """Return what changed since the run began, as a patch or a sentence that says why there is none."""
         if not self.before:
-            return "(there is no git repository, so nobody knows what was changed)"
+            return f"({self.unknown_changes.why}, so nobody knows what was changed)"
         now = await asyncio.to_thread(self._changes.snapshot)
         text = await asyncio.to_thread(self._changes.diff, self.before, now)
         return text or "(no file was changed)"

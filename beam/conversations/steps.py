@@ -302,7 +302,7 @@ class StepRunner:
 
     async def _changes(self, before: str, step: Step) -> Changes:
         if not before or not any(each.kind in GIT_CHECKS for each in step.expect) or self._is_replayed():
-            return Changes()
+            return self.files.unknown_changes
         return await self.files.changes(before)
 
     def _is_replayed(self) -> bool:

@@ -48,7 +48,8 @@ _CONFIG_INSIDE = _CONFIG_ALWAYS | {"commit.gpgSign": "false", "user.name": "beam
 
 
 class GitError(BeamError):
-    """A call of git failed. `code` is git's exit code, or None if git is not installed or did not run to its end."""
+    """A call of git failed. `code` is git's exit code, or None if git is not installed, did not run to its end, or
+    refuses the repository because of its owner."""
 
     exit_code = ExitCode.FAILED
     kind = "snapshot"

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 import signal
 from typing import TypeVar
 
 from beam.base.errors import DiskError
+from beam.base.surrogates import escape_surrogates
 from beam.worktree.calls import GitCall, GitCalls, GitError
 
 R = TypeVar("R")
 _DISK_FULL_MESSAGES = (b"No space left on device", b"Disk quota exceeded")
+_REFUSED = re.compile(  # in git's words since 2.36, and before
+    rb"dubious ownership in repository at '(.*)'$|unsafe repository \('(.*)' is owned by someone else", re.MULTILINE
+)
 _EXIT_CODE_NO = 1  # git's exit code for "no", as of `git diff --quiet`
 
 
@@ -117,6 +123,10 @@ def _checked_output(call: GitCall, code: int, out: bytes, err: bytes) -> bytes:
     if not code:
         return out
     last = (err.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {code}"])[0][:300]
+    if refused := _REFUSED.search(err):
+        place = escape_surrogates(os.fsdecode(refused[1] or refused[2]))
+        what = f"git refuses {place}, which belongs to another user (dubious ownership)"
+        raise GitError(what, f"if you trust it: git config --global --add safe.directory {shlex.quote(place)}")
     is_answer = call.asks and code == _EXIT_CODE_NO
     if not is_answer and (any(sign in err for sign in _DISK_FULL_MESSAGES) or (not call.asks and _is_full(call))):
         what = f"git {call.word} could not write: the disk is full, or a quota is used up ({last})"

@@ -144,7 +144,7 @@ def add_files(
 
 def succeeds(git: GitCallBuilder, *words: str) -> GitCalls[bool]:
     """Return whether git ends with exit code 0. Exit code 1 means "no", even if the disk is full. Raises GitError if
-    git did not run to its end."""
+    git did not run to its end, or refuses the repository."""
     try:
         yield structs.replace(git(*words), asks=True)
     except GitError as error:

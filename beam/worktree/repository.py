@@ -53,8 +53,8 @@ class Repository:
         return self.run(self._call_output(*words, stdin=stdin)).decode("utf-8", "replace").rstrip("\n")
 
     def succeeds(self, *words: str) -> bool:
-        """Return whether git ends with exit code 0. Raises UsageError if git is not installed or did not run to its
-        end."""
+        """Return whether git ends with exit code 0. Raises UsageError if git is not installed, did not run to its end,
+        or refuses the repository."""
         return self.run(succeeds(self.call, *words))
 
     def _call_output(self, *words: str, stdin: bytes | None) -> GitCalls[bytes]:

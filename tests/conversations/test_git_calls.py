@@ -284,8 +284,9 @@ def test_a_folder_is_there_where_it_has_a_commit(tmp_path: Path) -> None:
     assert found.is_in_repository()
     git.answers = {}
     assert not found.is_in_repository()
-    git.answers = {"rev-parse": UsageError("no repository")}
-    assert not found.is_in_repository()
+    git.answers = {"rev-parse": UsageError("git is not installed", "install git")}
+    with pytest.raises(UsageError, match="git is not installed"):
+        found.is_in_repository()
 
 
 def test_a_patch_is_applied_from_stdin_and_what_went_wrong_is_reported(tmp_path: Path) -> None:

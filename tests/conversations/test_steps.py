@@ -341,7 +341,7 @@ CASES: list[tuple[str, str, dict[str, list[Answer]], list[tuple[Any, ...]], list
         "- {send: a, prompt: {diff: true}}\n",
         {"a": ["yes"]},
         [("passed", "", 0)],
-        [("a", "(there is no git repository, so nobody knows what was change")],
+        [("a", "(this is no git repository, so nobody knows what was changed")],
     ),
     (
         "what another agent did",

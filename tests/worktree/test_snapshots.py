@@ -362,6 +362,25 @@ def test_git_that_takes_too_long_is_killed_with_its_session(monkeypatch: pytest.
     assert process.given[2:] == [(77, 9)]
 
 
+@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize(
+    "err",
+    [
+        b"fatal: detected dubious ownership in repository at '/it's'\nTo add an exception, call:\n\n\tgit config\n",
+        b"fatal: unsafe repository ('/it's' is owned by someone else)\nTo add an exception, call:\n\n\tgit config\n",
+    ],
+)
+def test_a_repository_of_another_user_is_named_with_what_lets_git_use_it(
+    err: bytes, asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    what = "git refuses /it's, which belongs to another user (dubious ownership)"
+    hint = "if you trust it: git config --global --add safe.directory '/it'\"'\"'s'"
+    with pytest.raises(GitError) as found:
+        called(Process(err=err, code=128), monkeypatch, asks=asks)
+    assert (found.value.message, found.value.hint) == (what, hint)
+    assert found.value.code is None  # it is no answer
+
+
 @pytest.mark.parametrize(
     ("err", "said"),
     [(b"", "exit code 3"), (b"first\nlast\n", "last"), (b"x" * 301, "x" * 300), (b"\xff", "\ufffd")],
