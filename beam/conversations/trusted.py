@@ -36,7 +36,6 @@ from beam.trust.declarations import (
     AdapterFacts,
     findings_of_code_files,
     findings_of_scenario_agent,
-    names_in_shell_command,
     own_bound,
     shown_value,
 )
@@ -214,7 +213,7 @@ def _schema_findings(scenario: Scenario, context: RootContext) -> Iterator[Findi
 
 
 def _command_findings(command: Command, context: RootContext) -> Iterator[Finding]:
-    words = names_in_shell_command(command) if isinstance(command, str) else command
+    words = ("sh", "-c", command) if isinstance(command, str) else command
     text = command if isinstance(command, str) else " ".join(command)
     yield _finding(f"it runs {scan.shorten(repr(text.strip()))}")
     yield from findings_of_code_files(words, context.home.project, "the scenario")

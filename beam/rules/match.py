@@ -62,8 +62,10 @@ def may_match(rule: Rule, call: ToolCall, place: AgentPlace) -> bool:
         return True
     if call.tool == "Bash":
         pattern = _command_regex(rule.argument)
-        return shell.is_too_long(call.command) or any(
-            pattern.match(_join(words)) for words in shell.possible_commands(call.command)
+        return (
+            shell.is_too_long(call.command)
+            or any(pattern.match(_join(words)) for words in shell.possible_commands(call.command))
+            or _may_become(rule.argument.split(), call.command)
         )
     if call.tool in ("Read", "Edit"):
         pattern = _path_regex(rule.argument, place.folder, place.home)
@@ -101,6 +103,37 @@ def _applies_to(rule: Rule, tool: str) -> bool:
 
 def _allows_command(rule: Rule, words: shell.Words) -> bool:
     return _command_regex(rule.argument).match(_join(words)) is not None
+
+
+def _may_become(pattern: Sequence[str], command: str) -> bool:
+    """Return whether the command may run one that the words of the pattern match, once a shell has put it together."""
+    literal = [word for word in pattern if word.strip("*")]
+    fed = shell.fed_words(command)
+    if literal and all(_has_word(fed, word) for word in literal):
+        return True
+    unsure = shell.unsure_commands(command)
+    return bool(unsure) and any(_may_become_words(pattern, words, shell.all_words(command)) for words in unsure)
+
+
+def _may_become_words(pattern: Sequence[str], words: Sequence[str], written: frozenset[str]) -> bool:
+    """Return whether the words match, if the text that is UNKNOWN in them is the right one. A whole word that is
+    UNKNOWN is right only if what it would have to be is `written` somewhere in the command."""
+    for number, expected in enumerate(pattern):
+        if not expected.strip("*"):
+            return number > 0
+        if number >= len(words):
+            return False
+        word = words[number]
+        if not word.strip(f"{shell.UNKNOWN}/"):
+            return all(_has_word(written, each) for each in pattern[number:] if each.strip("*"))
+        unknown = ".*".join(re.escape(part) for part in word.rpartition("/")[2].split(shell.UNKNOWN))
+        if not re.fullmatch(unknown, expected, re.DOTALL) and not re.fullmatch(_glob(expected, r"\0"), word):
+            return False
+    return True
+
+
+def _has_word(words: frozenset[str], expected: str) -> bool:
+    return expected in words or ("*" in expected and any(re.fullmatch(_glob(expected, r"\0"), word) for word in words))
 
 
 def _join(words: Sequence[str]) -> str:

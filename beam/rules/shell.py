@@ -130,8 +130,19 @@ def _double_quoted(command: str, at: int) -> tuple[str, int] | None:
 _BREAKS = re.compile(r"[;&|(){}<>`\n\r]|\$\(")
 _REDIRECTED = re.compile(r"[<>][&|]?[ \t]*[^\s;&|(){}<>`]+[ \t]+([^;&|(){}<>`\n\r]+)")
 _QUOTES = re.compile(r"[\"'\\]")
+_INTERPRETER = (  # what such a program is given may run any command
+    r"(?:(?:ba|da|a|z|k|mk|fi|c|tc)?sh|python[\d.]*|pypy[\d.]*|perl[\d.]*|ruby[\d.]*|node|deno|bun|php[\d.]*|lua[\d.]*"
+    r"|[gmn]?awk|tclsh[\d.]*|expect|pwsh|osascript|Rscript|julia)"
+)
 _SHELLS = re.compile(
-    r"(?:^|[\s/])(?:ba|da|z|k|fi)?sh(?:\s|$)|\beval\b|\bxargs\b|\bsource\b|\bssh\b|\bsu\b|\bfind\b|\bparallel\b"
+    rf"(?:^|[\s/|;&(]){_INTERPRETER}(?=[\s|;&)<]|$)"
+    r"|\beval\b|\bxargs\b|\bsource\b|\bssh\b|\bsu\b|\bfind\b|\bparallel\b"
+)
+_INTERPRETERS = re.compile(rf"(?:^|(?<=[\s/|;&(<])){_INTERPRETER}(?=[\s|;&)<]|$)")
+_GIVES_TEXT = re.compile(r"[|(<]")
+_RUNS_TEXT = re.compile(  # a command is text that other words make, or has another name
+    rf"(?:^|[\s/|;&(]){_INTERPRETER}\s+-\w{{0,20}}[ceErn]\w{{0,20}}\s"
+    r"|\beval\b|\bxargs\b|\bparallel\b|\bsource\b|(?:^|[\s;&|(])\.\s|\balias\b|(?i:\balias\.)|\bhash\s+-p\b"
 )
 _PREFIX_WORDS = frozenset(  # words that may come before the name of the command
     (
@@ -179,12 +190,81 @@ def possible_commands(command: str) -> list[Words]:
     return list(_guess(command)[0])
 
 
-@functools.lru_cache(1)
+def unsure_commands(command: str) -> list[Words]:
+    """Return the words of each simple command in which a part is UNKNOWN until the command runs: what a variable or a
+    substitution stands for, or what a pattern of names finds."""
+    text = command[:_LONGEST].replace("\\\n", "")
+    return [words for words in _guess(_with_unknown_parts(text))[0] if any(UNKNOWN in word for word in words)]
+
+
+def fed_words(command: str) -> frozenset[str]:
+    """Return all words in the command if a program in it runs a text that another one may put together (a pipe into a
+    shell, `eval`, an alias); else none."""
+    text = command[:_LONGEST].replace("\\\n", "")
+    return all_words(command) if _is_fed(_QUOTES.sub(" ", text)) else frozenset()
+
+
+def _is_fed(text: str) -> bool:
+    """Return whether a program in this text may run a text as code."""
+    if _RUNS_TEXT.search(text):
+        return True
+    for line in re.split(r"[;\n]", text):
+        gives = _GIVES_TEXT.search(line)
+        runs = _INTERPRETERS.search(line) if gives else None
+        if gives and runs and (_INTERPRETERS.search(line, gives.end()) or "<" in line[runs.end() :]):
+            return True
+    return False
+
+
+def all_words(command: str) -> frozenset[str]:
+    """Return all words in the command, wherever they stand in it, also without their quotes."""
+    text = _ansi_quotes_decoded(command[:_LONGEST].replace("\\\n", ""))
+    found = {word for each in (_QUOTES.sub("", text), _QUOTES.sub(" ", text)) for word in _SEPARATORS.split(each)}
+    return frozenset(found | {_program_name(word) for word in found} | {word.lstrip("-") for word in found})
+
+
+UNKNOWN = "\x01"  # in a word: any text
+_SEPARATORS = re.compile(r"[\s;&|(){}<>`=,$:+\[\]!]+")
+_ANSI_QUOTES = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_ANSI_ESCAPES = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
+_SUBSTITUTION = re.compile(r"\$\([^()`]*\)|`[^`]*`|\$\{[^{}]*\}")
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?!$-])")
+_BRACES = re.compile(r"\{[^{}\s]*\}")
+_NAME_PATTERN = re.compile(r"\[[^\[\]\s]*\]|[*?]+")
+_MAX_NESTED = 20
+
+
+def _with_unknown_parts(text: str) -> str:
+    """Return the command with UNKNOWN in the place of each part that only a shell can know."""
+    text = _ansi_quotes_decoded(text)
+    for _ in range(_MAX_NESTED):
+        text, count = _SUBSTITUTION.subn(UNKNOWN, text)
+        if not count:
+            break
+    text = _VARIABLE.sub(UNKNOWN, text)
+    text = _BRACES.sub(lambda found: UNKNOWN if "," in found[0] else found[0], text)
+    return _NAME_PATTERN.sub(UNKNOWN, text)
+
+
+def _ansi_quotes_decoded(text: str) -> str:
+    """Return the command with the text of each `$'…'` in its place."""
+
+    def char(found: re.Match[str]) -> str:
+        digits, base = (found[1] or found[2], 16) if found[1] or found[2] else (found[3], 8)
+        return chr(int(digits, base)) if digits else found[4]
+
+    return _ANSI_QUOTES.sub(lambda found: _ANSI_ESCAPES.sub(char, found[1]), text).replace('$"', '"')
+
+
+@functools.lru_cache(2)
 def _guess(command: str) -> tuple[tuple[Words, ...], bool]:
     """Return what `possible_commands` finds, and whether a part has too many words before the name of its program. The
-    last result is cached, because each rule asks for it."""
+    last results are cached, because each rule asks for them."""
     text = command[:_LONGEST].replace("\\\n", "")
+    decoded = _ansi_quotes_decoded(text)
     parts = list(_BREAKS.split(text))
+    parts += _BREAKS.split(decoded) if decoded != text else []
+    parts += [braces[0][1:-1].replace(",", " ") for braces in _BRACES.finditer(text)]
     parts += _REDIRECTED.findall(text)  # > FILE rm x
     if _SHELLS.search(text):  # what is quoted may be a command, too
         parts += [part for quoted in re.split(r"[\"']", text) for part in _BREAKS.split(quoted)]
@@ -206,8 +286,33 @@ def _guess(command: str) -> tuple[tuple[Words, ...], bool]:
         begun = _commands_in_arguments(words)
         is_cut = is_cut or len(begun) > _MAX_PREFIX_WORDS
         found += begun[:_MAX_PREFIX_WORDS]
-    named = [(_program_name(words[0]), *words[1:]) for words in found if _program_name(words[0]) not in ("", words[0])]
-    return tuple(dict.fromkeys([*found, *named])), is_cut
+    found += [(_program_name(words[0]), *words[1:]) for words in found if _program_name(words[0]) not in ("", words[0])]
+    found += [later for words in found for later in _without_options(words)]
+    return tuple(dict.fromkeys(found)), is_cut
+
+
+def _without_options(words: Words) -> list[Words]:
+    """Return the command without the options that stand before the name of a subcommand, as in `git -C DIR push` and
+    `git-push`. What follows an option may be its value or that name."""
+    program, *rest = words
+    if program.startswith("git-"):
+        return [("git", program.removeprefix("git-"), *rest)]
+    found: list[Words] = []
+    is_value = False
+    for n, word in enumerate(rest[:_MAX_RUNNER_WORDS]):
+        is_option = word.startswith("-")
+        if n and not is_option:
+            found.append((program, *rest[n:]))
+        if not (is_option or is_value):
+            break
+        is_value = is_option and not (program == "git" and word not in _GIT_VALUE_OPTIONS)
+    return found
+
+
+# The options of git itself whose value is the next word.
+_GIT_VALUE_OPTIONS = frozenset(
+    ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source")
+)
 
 
 def _commands_in_arguments(words: list[str]) -> list[Words]:

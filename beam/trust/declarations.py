@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,12 +104,13 @@ def findings_of_scenario_agent(config: Config, resolved: ResolvedAgent, facts: A
     return list(_findings_of_settings(resolved, facts, frozenset({SCENARIO}), config.limits))
 
 
-def findings_of_code_files(words: Collection[str], folder: Path, by: str) -> Iterator[Finding]:
-    """Yield a finding for each code file that one of the words of a command names, as a path relative to the folder.
-    `by` says who runs the command."""
-    for word in _named_in(words):
+def findings_of_code_files(words: Sequence[str], folder: Path, by: str) -> Iterator[Finding]:
+    """Yield a finding for each code file that the words of a command name, as a path relative to the folder. `by` says
+    who runs the command."""
+    interpreted = _interpreted_in(words)
+    for word in dict.fromkeys((*_named_in(words), *interpreted)):
         path = folder / word
-        if _is_file(path) and _is_code(path):
+        if _is_file(path) and (_is_code(path) or word in interpreted):
             for seen in scan.scan_files(path.parent, path.name):
                 yield Finding(
                     name=scan.relative_name(seen.path, folder), digest=seen.digest, text=seen.text, by=(by,), runs=True
@@ -135,13 +136,13 @@ def _findings_of_settings(
         yield _sentence_finding(f"{who} has {agent} run {scan.shorten(repr(' '.join(words)))}", *words, *read)
         parts = [part for word in settings.command for part in ([word] if isinstance(word, str) else word)]
         yield from _findings_of_files(resolved, [part for part in parts[:1] if "/" in part])
-        yield from _findings_of_files(resolved, parts[1:], only_code=True)
+        yield from _findings_of_files(resolved, parts[1:], interpreted=_interpreted_in(parts))
     if settings.runner and (who := says("runner")):
         yield _sentence_finding(
             f"{who} has {agent} run by {scan.shorten(repr(' '.join(settings.runner)))}", *settings.runner
         )
         yield from _findings_of_files(resolved, [settings.runner[0]] if "/" in settings.runner[0] else [])
-        yield from _findings_of_files(resolved, settings.runner[1:], only_code=True)
+        yield from _findings_of_files(resolved, settings.runner[1:], interpreted=_interpreted_in(settings.runner))
     if settings.executable and (who := says("executable")):
         yield _sentence_finding(f"{who} has {agent} run {scan.shorten(repr(settings.executable))}", settings.executable)
         if "/" in settings.executable:
@@ -246,8 +247,7 @@ def findings_of_notify(config: Config) -> Iterator[Finding]:
         sentence = _notify_sentence(target)
         if sentence in values:
             yield _sentence_finding(sentence, *values.pop(sentence))
-        words = [word for word in target.command if "/" in word or word != target.command[0]]
-        yield from findings_of_code_files(words, config.home.project, BEAM_YAML)
+        yield from findings_of_code_files(target.command, config.home.project, BEAM_YAML)
 
 
 def _notify_sentence(target: NotifyTarget) -> str:
@@ -313,17 +313,19 @@ def _sentence_finding(sentence: str, *values: str) -> Finding:
 
 
 def _findings_of_files(
-    resolved: ResolvedAgent, words: Collection[str], *, only_code: bool = False
+    resolved: ResolvedAgent, words: Collection[str], *, interpreted: Sequence[str] | None = None
 ) -> Iterator[Finding]:
     """Yield a finding for each file that one of these words of a command names, because the command may run the file.
 
-    With `only_code`, yield only files that look like programs; other files may be data that changes with each turn.
+    With `interpreted`, yield only files that look like programs and those that are named there; other files may be data
+    that changes with each turn.
     """
     cwd = resolved.base / (resolved.settings.cwd or "")
-    for word in _named_in(words):
+    for word in dict.fromkeys((*_named_in(words), *(interpreted or ()))):
         for start in dict.fromkeys((cwd, resolved.base)):
             path = start / word
-            if not _is_file(path) or (only_code and not _is_code(path)):
+            is_data = interpreted is not None and word not in interpreted
+            if not _is_file(path) or (is_data and not _is_code(path)):
                 continue
             for found_file in scan.scan_files(path.parent, path.name):
                 name = scan.relative_name(found_file.path, resolved.base)
@@ -345,6 +347,48 @@ def _named_in(words: Collection[str]) -> list[str]:
             found.update(dict.fromkeys(names_in_shell_command(word)))
         before = word
     return [word for word in found if word]
+
+
+_INTERPRETER = re.compile(  # a program whose first file is code
+    r"(?:(?:ba|da|a|z|k|mk|fi|c|tc)?sh|python[\d.]*w?|pypy[\d.]*|node(?:js)?|deno|bunx?|tsx|ts-node|ruby[\d.]*|perl[\d.]*"
+    r"|php[\d.]*|lua(?:jit)?[\d.]*|tclsh[\d.]*|wish|expect|pwsh|powershell|osascript|Rscript|julia|groovy|guile|racket|uv"
+    r"|source|\.)(?:\.exe)?"
+)
+_READS_CODE = re.compile(r"[gmn]?awk|g?sed|g?make|ninja|just|gdb|ed|ex|vim?|nvim|emacs")  # from the file of -f or -x
+_NO_VALUE = re.compile(r"-[A-Za-z]*[^CIOWXforQ]")  # one-letter options, the last of which takes no value
+_SUBCOMMANDS = ("run", "exec", "test")  # of an interpreter: deno run FILE
+
+
+def _interpreted_in(words: Sequence[str]) -> list[str]:
+    """Return the words of a command that name what a shell or another interpreter runs in it, in whatever way: its
+    first file (`sh FILE`), the value of an option, a module (`python -m NAME`), and every file that a command for a
+    shell names if there is an interpreter in it (`sh -c 'cat FILE | sh'`)."""
+    found: dict[str, None] = {}
+    before, program, reads_code = "", "", False
+    for word in words:
+        name = word.rpartition("/")[2]
+        if re.match(r"-[a-z]*c\Z", before):
+            inner = names_in_shell_command(word)
+            is_run = any(_INTERPRETER.fullmatch(each.rpartition("/")[2]) for each in inner)
+            found.update(dict.fromkeys(inner if is_run else ()))
+        elif word.startswith("-") and (program or reads_code):
+            found.update(dict.fromkeys((word[2:], word.partition("=")[2])))  # -fFILE, --require=FILE
+        elif program and word not in _SUBCOMMANDS:
+            found.update(dict.fromkeys((word, *(_files_of_module(word) if before == "-m" else ()))))
+            # What follows an option may be its value, and then the next word may be the file.
+            program = program if before.startswith("-") and not _NO_VALUE.fullmatch(before) else ""
+        elif reads_code and before.startswith("-"):
+            found[word] = None
+        if _INTERPRETER.fullmatch(name):
+            program = name
+        reads_code = reads_code or _READS_CODE.fullmatch(name) is not None
+        before = word
+    return [word for word in found if word]
+
+
+def _files_of_module(name: str) -> tuple[str, ...]:
+    path = name.replace(".", "/")
+    return (f"{path}.py", f"{path}/__main__.py", f"{path}/__init__.py")
 
 
 def names_in_shell_command(text: str) -> list[str]:

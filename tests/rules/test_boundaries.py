@@ -392,7 +392,10 @@ def test_a_message_of_an_agent_is_allowed_no_more_than_the_agent_was() -> None:
 _SUSPECTS = {
     "a b; c": [("a", "b"), ("c",)],
     "a\\\nb": [("ab",)],
-    "sudo -n a 5 b": [("sudo", "-n", "a", "5", "b"), ("-n", "a", "5", "b"), ("a", "5", "b")],
+    "sudo -n a 5 b": [
+        *[("sudo", "-n", "a", "5", "b"), ("-n", "a", "5", "b"), ("a", "5", "b")],
+        *[("sudo", "a", "5", "b"), ("sudo", "5", "b")],
+    ],
     "timeout 5 a": [("timeout", "5", "a"), ("5", "a"), ("a",)],
     "5 a": [("5", "a")],
     "/usr/bin/env a": [("/usr/bin/env", "a"), ("a",), ("env", "a")],
@@ -403,6 +406,9 @@ _SUSPECTS = {
         ("a", "b"),
         ("find", ".", "-exec"),
     ],
-    'bash -c "a; b"': [("bash", "-c", "a; b"), ("bash", "-c", "a"), ("b",), ("bash", "-c"), ("a",)],
+    'bash -c "a; b"': [
+        *[("bash", "-c", "a; b"), ("bash", "-c", "a"), ("b",), ("bash", "-c"), ("a",)],
+        *[("bash", "a; b"), ("bash", "a")],
+    ],
     "a $(b) `c` {d} <e >f": [("a",), ("b",), ("c",), ("d",), ("e",), ("f",)],
 }

@@ -127,6 +127,49 @@ def test_only_files_of_the_folder_that_are_code_are_named(folder: Folder) -> Non
     ]
 
 
+# `notes` has no name of a program, and may not be executed; what is in it, the command runs.
+RUN_BY_AN_INTERPRETER = [
+    *[("sh", "notes"), ("/bin/bash", "-x", "notes"), ("bash", "--rcfile", "notes"), ("zsh", "-o", "errexit", "notes")],
+    *[("python3", "notes"), ("python3.11", "-u", "-W", "ignore", "notes", "x"), ("python", "-X", "dev", "./notes")],
+    *[
+        ("node", "notes"),
+        ("node", "--require", "./notes", "x"),
+        ("node", "-r", "./notes", "x"),
+        ("bun", "run", "notes"),
+    ],
+    *[
+        ("node", "--import=./notes", "x"),
+        ("deno", "run", "-A", "notes"),
+        ("ruby", "-I", "lib", "notes"),
+        ("perl", "notes"),
+    ],
+    *[("env", "A=b", "sh", "notes"), ("nice", "-n", "5", "python", "notes"), ("uv", "run", "notes"), ("tsx", "notes")],
+    *[
+        ("sh", "-c", "sh notes"),
+        ("sh", "-c", ". ./notes"),
+        ("bash", "-lc", "cat notes | python3"),
+        ("sh", "-c", "bash<notes"),
+    ],
+    *[
+        ("sh", "-c", 'eval "$(cat notes)"; sh -x'),
+        ("awk", "-f", "notes", "x"),
+        ("make", "-fnotes"),
+        ("sed", "--file=notes"),
+    ],
+    *[("python", "-m", "package"), ("docker", "run", "image", "sh", "notes")],
+]
+READ_BY_A_PROGRAM = [
+    *[
+        ("cat", "notes"),
+        ("python3", "run.sh2", "notes"),
+        ("sh", "x", "notes"),
+        ("tail", "-f", "notes"),
+        ("wc", "-l", "notes"),
+    ],
+    *[("sh", "-c", "cat notes"), ("awk", "{print}", "notes"), ("make", "notes")],
+]
+
+
 @pytest.mark.parametrize(
     ("words", "is_named"),
     [
@@ -136,16 +179,23 @@ def test_only_files_of_the_folder_that_are_code_are_named(folder: Folder) -> Non
         (("node", "--require=./run.sh"), True),
         (("echo", "please look at run.sh"), False),
         (("node", "x=run.sh"), False),
+        *[(words, True) for words in RUN_BY_AN_INTERPRETER],
+        *[(words, False) for words in READ_BY_A_PROGRAM],
     ],
 )
-def test_a_file_in_an_option_or_in_what_a_shell_is_given_is_named(
+def test_a_file_that_a_command_runs_is_named_whatever_it_is_called(
     folder: Folder, words: tuple[str, ...], is_named: bool
 ) -> None:
-    names = [each.name for each in findings_of_code_files(words, folder.root.project, "who")]
-    assert names == (["run.sh"] if is_named else [])
+    work = folder.root.project
+    (work / "notes").write_text("# notes\n")
+    (work / "package").mkdir()
+    (work / "package" / "__main__.py").write_text("# package\n")
+    wanted = ["notes", "run.sh", "package/__main__.py"]
+    names = [each.name for each in findings_of_code_files(words, work, "who")]
+    assert ([name for name in names if name in wanted] != []) is is_named
     config = folder.yaml(f"agents: {{x: {{command: {json.dumps(words)}}}}}").load()
     found = findings_of_agent(config, config.resolve("x"), AdapterFacts(adapters=ADAPTERS, runs_text=False))
-    assert ("run.sh" in [each.name for each in found]) is is_named
+    assert ({each.name for each in found} & set(wanted) != set()) is is_named
 
 
 def test_the_names_in_a_command_of_a_shell_are_those_between_its_operators_too() -> None:
