@@ -284,15 +284,32 @@ def compressed_answer(base: Path) -> str:
 def database(view: str) -> Callable[[Path], str]:
     def run(base: Path) -> str:
         from beam.foreign import database as databases
+        from beam.foreign.unreadable import UnreadableError
 
         path = base / "other.db"
         with contextlib.closing(sqlite3.connect(path)) as made:
             made.execute(f"CREATE VIEW told AS {view}")
             made.commit()
-        found = databases.rows(str(path), "SELECT at, row FROM told", since_ms=0)
-        return f"{len(found) < 1_000_000}"
+        try:
+            found = databases.rows(str(path), ["SELECT at, row FROM told"], since_ms=0)
+        except UnreadableError as error:
+            return f"{error}"
+        return f"{len(found)} rows"
 
     return run
+
+
+def compressed_thread(base: Path) -> str:
+    import zstandard
+
+    from beam.foreign.past import past_events
+
+    path = base / ".codex/archived_sessions/rollout-2026-01-01T00-00-00-019f0000-0000-7000-8000-00000000000a.jsonl.zst"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(zstandard.ZstdCompressor().compress(b"\0" * (64 << 20)) * 200)
+    past = past_events("codex", path.name[-46:-10], folder="/", environ={"HOME": str(base)})
+    assert past is not None and path.stat().st_size < 1 << 20
+    return ", ".join(reversed(past.unread))
 
 
 ENDLESS = "WITH RECURSIVE n(at) AS (VALUES(1) UNION ALL SELECT at + 1 FROM n) SELECT at, {row} AS row FROM n"
@@ -353,10 +370,14 @@ CASES: dict[str, tuple[Callable[[Path], str], str]] = {
     "JSON: messages": (in_every_depth(messages), "read"),
     "gzip: a request": (compressed_request, "read"),
     "gzip: an answer": (compressed_answer, "read"),
-    "SQLite: rows without end": (database(ENDLESS.format(row="CAST('x' AS BLOB)")), "True"),
-    "SQLite: large rows": (database(ENDLESS.format(row="zeroblob(10000000)")), "True"),
-    "SQLite: a row as large as may be": (database("SELECT 1 AS at, zeroblob(900000000) AS row"), "True"),
-    "SQLite: slow steps": (database(ENDLESS.format(row="CAST(hex(zeroblob(7000000)) AS BLOB)")), "True"),
+    "SQLite: rows without end": (database(ENDLESS.format(row="CAST('x' AS BLOB)")), "5\\d{5} rows"),
+    "SQLite: large rows": (database(ENDLESS.format(row="zeroblob(10000000)")), "2\\d rows"),
+    "SQLite: a row as large as may be": (
+        database("SELECT 1 AS at, zeroblob(900000000) AS row"),
+        "a row of more than 16 MiB",
+    ),
+    "SQLite: slow steps": (database(ENDLESS.format(row="CAST(hex(zeroblob(7000000)) AS BLOB)")), "2\\d rows"),
+    "zstd: an old thread of Codex": (compressed_thread, "what is behind the first 512 MiB of a compressed file.*"),
     "a cast": (cast_without_end, "played"),
     "recorded turns": (recorded_turns, f"{REFUSED}no recorded turn of a has this prompt.*"),
 }

@@ -20,7 +20,10 @@ from beam.model.claims import without_impossible_figures
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
-_MAX_KEYS = 5_000
+MOST_ROWS = 4_000
+NOT_JSON = "not JSON"
+_MAX_KEYS = 10_000  # more than two pages of rows, because a page begins with the end of the one before
+_MAX_SHARED = 200_000
 _YEAR_10000_MS = 253_402_300_800_000
 
 
@@ -32,13 +35,17 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
 
     `folder` begins with HOME or an XDG variable. If the variable `moved_by` is set, its value replaces the folder. The
     files are in the subfolder `below`, and `name` is a regular expression for their paths relative to that subfolder.
-    `beside` is the path, relative to the folder of the session's file, of another file with more facts about the
-    session. `shape` is the form of a file: `lines` grows at its end, `document` is rewritten as a whole, `database` is
-    SQLite. For a database, `query` selects rows (time in ms, JSON text) that are not older than `:since` (ms), and
-    `history` selects the last rows of the session `:session`, the newest first. A `folder` of CWD means the working
-    folder of each running process of the CLI. A process whose arguments begin with one of `helpers` has no session. A
-    process whose arguments begin with one of `spares` has only the session that the CLI's register names. `tells_asks`:
-    the files say when the session waits for a permission. `programs` are other names of the CLI's program.
+    Files in the subfolder `archive` have the same names. `like` is a regular expression for the paths of further files
+    that are sessions by their name, but have a form that beam can't read. `beside` is the path, relative to the folder
+    of the session's file, of another file with more facts about the session. `shape` is the form of a file: `lines`
+    grows at its end, `document` is rewritten as a whole, `database` is SQLite. Among files of lines, `*.json` is a
+    document, and `*.zst` are compressed lines. For a database, each of `query` selects at most `MOST_ROWS` rows (time
+    in ms, JSON text) that are not older than `:since` (ms), and each of `history` the last rows of the session
+    `:session`, the newest first; a query for tables that the database lacks is left out. A `folder` of CWD means the
+    working folder of each running process of the CLI. A process whose arguments begin with one of `helpers` has no
+    session. A process whose arguments begin with one of `spares` has only the session that the CLI's register names.
+    `tells_asks`: the files say when the session waits for a permission. `programs` are other names of the CLI's
+    program.
     """
 
     folder: str
@@ -46,8 +53,10 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
     below: str = ""
     moved_by: str = ""
     shape: Literal["lines", "document", "database"] = "lines"
-    query: str = ""
-    history: str = ""
+    archive: str = ""
+    like: str = ""
+    query: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
     beside: str = ""
     helpers: tuple[str, ...] = ()
     spares: tuple[str, ...] = ()
@@ -78,7 +87,8 @@ class SessionReader(Protocol):
     def read(self, data: bytes) -> Sequence[Event]:
         """Return the events of one line, of one row, or of the new part of a whole document.
 
-        Each event has a time, "" if the file names none. Never raises.
+        Each event has a time, "" if the file names none. A record, or a part of one, that is neither told nor known to
+        say nothing to a person becomes `events.Unknown`: it is counted, not told. Never raises.
         """
 
 
@@ -88,6 +98,29 @@ class ReadsBeside(Protocol):
 
     def beside(self, data: bytes) -> None:
         """Record the facts in the content of the file `SessionFiles.beside`. Never raises."""
+
+
+class SharedRecords:
+    """The records of all files of one CLI, by their ids. A copy of a session (a fork) repeats the records of the
+    original under the same ids; each record belongs to the file that told it first."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, str] = {}
+
+    def belongs_to(self, key: str, path: str) -> bool:
+        """Return whether the record belongs to this file. A new record does. Only the last 200,000 are kept."""
+        owner = self._owners.setdefault(key, path)
+        if len(self._owners) > _MAX_SHARED:
+            del self._owners[next(iter(self._owners))]
+        return owner == path
+
+
+@runtime_checkable
+class SharesRecords(Protocol):
+    """A reader whose file may repeat the records of another file."""
+
+    def share(self, records: SharedRecords) -> None:
+        """Skip the records that belong to other files from now on."""
 
 
 class Registered(Struct, frozen=True, kw_only=True):
@@ -162,7 +195,7 @@ class EventMaker:
         self._is_working = False
 
     def is_new(self, key: str) -> bool:
-        """Return whether the key is new, and record it. Only the last 5000 keys are kept."""
+        """Return whether the key is new, and record it. Only the last 10,000 keys are kept."""
         if key in self._told:
             return False
         self._told[key] = None
@@ -170,9 +203,16 @@ class EventMaker:
             del self._told[next(iter(self._told))]
         return True
 
+    @property
+    def is_working(self) -> bool:
+        """Return whether a turn runs."""
+        return self._is_working
+
     def prompt(self, text: str, at: str) -> list[Event]:
-        """Begin a turn, and return the event of its prompt."""
-        self._usage, self._cost, self._began, self._is_working = {}, 0.0, at, True
+        """Begin a turn, and return the event of its prompt. A turn without an end goes on, with its figures."""
+        if not self._is_working:
+            self._usage, self._cost, self._began = {}, 0.0, at
+        self._is_working = True
         return [events.SessionPrompted(ts=at, text=text)] if text.strip() else []
 
     def text(self, text: str, at: str, parent: str | None = None) -> list[Event]:
@@ -187,9 +227,9 @@ class EventMaker:
 
     def on_called(self, call_id: str, name: str, given: object, at: str) -> list[Event]:
         """Return the event of a tool call; none if the event was returned before."""
-        self._is_working = True
         if not self.is_new(f"called {call_id}"):
             return []
+        self._is_working = True
         return [events.ToolCalled(ts=at, call_id=call_id, name=name, input=raw_json(given))]
 
     def on_returned(self, call_id: str, output: str, at: str, *, is_error: bool) -> list[Event]:
@@ -238,6 +278,17 @@ class EventMaker:
         )
         self._usage, self._cost = {}, 0.0
         return [without_impossible_figures(found)[0]]
+
+
+def no_record(data: bytes) -> list[Event]:
+    """Return the event of a line that is no JSON object; none for a blank line."""
+    return [events.Unknown(what=NOT_JSON)] if data.strip() else []
+
+
+def unknown_type(name: str, known: frozenset[str] | tuple[str, ...] = ()) -> list[Event]:
+    """Return the event of a record of a type that the reader does not know; none for a type in `known`, which says
+    nothing to a person."""
+    return [] if name in known else [events.Unknown(what=f"type {name[:60]}" if name else "no type")]
 
 
 def time_from_text(text: str) -> str:

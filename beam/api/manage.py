@@ -123,10 +123,14 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
 
 
 def _history_text(imported: SessionImported, name: str) -> str:
+    from beam.foreign.unreadable import left_out_text
+
     if imported.left_out is None:
         return f"no files of it were found, so beam log {name} begins here"
-    cut = f", without {imported.left_out} earlier ones" if imported.left_out else ""
-    return f"{imported.events} events of it are in the journal{cut}: beam log {name}"
+    least = "at least " if imported.is_cut else ""
+    cut = f", without {least}{imported.left_out or 1} earlier ones" if imported.left_out or imported.is_cut else ""
+    unread = f"; {left_out_text(imported.unread)}" if imported.unread else ""
+    return f"{imported.events} events of it are in the journal{cut}: beam log {name}{unread}"
 
 
 def fork_agent(context: RootContext, name: str, new: str, *, by: str, at: str | None = None) -> str:

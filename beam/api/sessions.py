@@ -247,6 +247,8 @@ def _import(journal: Journal, adapter: str, session_id: str, found: PastEvents |
             adapter=adapter,
             events=len(found.events) if found is not None else 0,
             left_out=found.left_out if found is not None else None,
+            is_cut=found is not None and found.is_cut,
+            unread=found.unread if found is not None else {},
         )
     )
 

@@ -10,10 +10,12 @@ import contextlib
 import os
 import stat
 import time
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from beam.base import files
 from beam.base.errors import DiskError
+from beam.foreign.unreadable import UnreadableError
 from beam.model.limits import MIB
 
 _STEPS_PER_CHECK = 1000  # of SQLite's virtual machine between two checks of the limit
@@ -21,23 +23,28 @@ _MAX_CHECKS = 20_000
 _MAX_S = 10.0  # one step of a view can take as long as its author likes
 _VALUE_BYTES = 16 * MIB
 _ROWS_BYTES = 256 * MIB
+_ROW_BYTES = 512  # what a row takes in memory, however little it says
 _LOCK_TIMEOUT_MS = 200
+NO_ROW = b"?"
 _FORMATS_AT, _WAL_FORMATS = 18, b"\2\2"  # in the header of a database: the versions of its write and read format
 
 
-def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tuple[int, bytes]]:
-    """Return the rows (time in ms, JSON) that the query selects. `since_ms` and `session` are the query's parameters.
-    Return [] if the file is not an SQLite database, belongs to another user, takes too many steps or too much time, or
-    has a row that is too large. What does not fit into a limit of all rows together is left out."""
+def rows(path: str, queries: Sequence[str], *, since_ms: int, session: str = "") -> list[tuple[int, bytes]]:
+    """Return the rows (time in ms, JSON) that the queries select. `since_ms` and `session` are their parameters. A
+    query for a table or a column that the database does not have is left out. `NO_ROW` is in the place of a row of
+    another form, and of all that do not fit into a limit of all rows together.
+
+    Raises UnreadableError if the file is not an SQLite database of this user, if none of the queries fits it, if one
+    takes too many steps or too much time, or if a row is too large.
+    """
     import sqlite3
 
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
-        return []
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-        return []
-    found_rows: list[tuple[int, bytes]] = []
+        raise UnreadableError("a database that can't be opened") from None
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        raise UnreadableError("no database of this user")
     looks = size = 0
     until = time.monotonic() + _MAX_S
 
@@ -47,6 +54,8 @@ def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tup
         return looks > _MAX_CHECKS or time.monotonic() > until
 
     options = "mode=ro&immutable=1" if _is_at_rest(path) else "mode=ro"
+    found: list[tuple[int, bytes]] = []
+    fits = False
     try:
         with contextlib.closing(
             sqlite3.connect(f"file:{quote(path)}?{options}", uri=True, timeout=_LOCK_TIMEOUT_MS / 1000)
@@ -56,15 +65,33 @@ def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tup
             open_.execute("PRAGMA trusted_schema=OFF")
             open_.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
             open_.text_factory = bytes
-            for at, row in open_.execute(query, {"since": since_ms, "session": session}):
-                if isinstance(at, int) and isinstance(row, bytes):
-                    size += len(row)
+            is_empty = not open_.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            for query in queries:
+                try:
+                    selected = open_.execute(query, {"since": since_ms, "session": session})
+                except sqlite3.OperationalError as error:
+                    if str(error).startswith(("no such table", "no such column")):
+                        continue
+                    raise
+                fits = True
+                for at, row in selected:
+                    is_row = isinstance(at, int) and isinstance(row, bytes)
+                    size += _ROW_BYTES + (len(row) if is_row else 0)
+                    found.append((at, row) if is_row and size <= _ROWS_BYTES else (since_ms, NO_ROW))
                     if size > _ROWS_BYTES:
                         break
-                    found_rows.append((at, row))
-            return found_rows
+    except sqlite3.OperationalError as error:
+        if looks > _MAX_CHECKS or time.monotonic() > until:
+            raise UnreadableError("a query that takes too long") from None
+        is_lasting = "locked" not in str(error) and "busy" not in str(error)
+        raise UnreadableError("a database that can't be queried", is_lasting=is_lasting) from None
+    except sqlite3.DataError:
+        raise UnreadableError(f"a row of more than {_VALUE_BYTES // MIB} MiB") from None
     except (sqlite3.Error, OSError):
-        return []
+        raise UnreadableError("no SQLite database") from None
+    if not fits and not is_empty:
+        raise UnreadableError("a database of an unknown form")
+    return found
 
 
 def _is_at_rest(path: str) -> bool:

@@ -124,11 +124,11 @@ def _find_session(line: ForeignProcess, program: Program, where: SessionPlace, t
     elif program.is_spare:
         return
     for tail in _candidates(program, where):
-        if tail.path in taken and where.shape != "database":
+        if tail.path in taken and not where.is_database:
             continue
         if registered is not None and registered.session_id not in tail.path:
             continue
-        if where.shape == "database":
+        if where.is_database:
             _apply_rows(line, program, tail)
             break
         known = tail.session_of_file()
@@ -161,14 +161,18 @@ def _apply_rows(line: ForeignProcess, program: Program, tail: Tail) -> None:
 
 def _candidates(program: Program, where: SessionPlace) -> Iterator[Tail]:
     """Yield a Tail for each file that the process may have written, the newest first. Of a file of lines, only the last
-    part is read."""
+    part is read. No process writes to a compressed file."""
     since_ns = program.since_ns - _SLACK_NS
     since_ms = max(0, since_ns // 1_000_000)
-    found = [(status.st_mtime_ns, status.st_size, path) for path, status in where.paths()]
-    if where.shape != "database":
+    found = [
+        (status.st_mtime_ns, status.st_size, path)
+        for path, status in where.paths()
+        if where.shape(path) not in ("compressed", "unknown")
+    ]
+    if not where.is_database:
         found = [one for one in found if one[0] >= since_ns]
     for _, size, path in sorted(found, reverse=True)[:_MAX_CANDIDATES]:
-        offset = 0 if where.shape != "lines" else max(0, size - _TAIL_BYTES)
+        offset = 0 if where.shape(path) != "lines" else max(0, size - _TAIL_BYTES)
         yield Tail(where, path, offset, since_ms=since_ms, is_cut=offset > 0)
 
 

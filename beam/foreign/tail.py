@@ -1,20 +1,30 @@
 """Reads the new content of one session's file as events.
 
-Reading has limits and no side effects. Links are not followed, and only regular files of this user are read. A line
-over its limit is skipped and reported; a document over its limit is skipped.
+Reading has limits and no side effects. Links are not followed, and only regular files of this user are read. What is
+left out, because it is over a limit or because nobody understands it, is counted, and said once for each file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from beam.agents.session_files import ReadsBeside, Session, SessionReader
+from beam.agents.session_files import (
+    MOST_ROWS,
+    ReadsBeside,
+    Session,
+    SessionReader,
+    SharedRecords,
+    SharesRecords,
+)
 from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.errors import DiskError
+from beam.foreign import compressed, database
 from beam.foreign.places import SessionPlace
-from beam.model.events import Event, Notice
+from beam.foreign.unreadable import LeftOut, UnreadableError, left_out_text
+from beam.model.events import Event, Notice, Unknown
 
 PIECE = 1 << 20
 LONGEST = 8 << 20  # bytes of a line
@@ -22,25 +32,41 @@ LARGEST = 32 << 20  # bytes of a document
 HEAD = 64 * 1024  # bytes at the beginning of a file that is followed from its end: they name the session
 BACK = 64 << 20  # how far back a file is read
 _BESIDE_BYTES = 64 * 1024
+NOTICES = ("unreadable", "unknown_records", "too_large")  # the codes of the notices about what was left out
+_BOM = b"\xef\xbb\xbf"
 
 Found = tuple[Session, Event]
 
 
 class Tail:
-    """One session file of a place. `offset` is the number of bytes that were already read."""
+    """One session file of a place. `offset` is the number of bytes that were already read, `left_out` counts the
+    records that were not read. `skipped` is the number of bytes at the beginning that were passed over unread."""
 
     def __init__(
-        self, place: SessionPlace, path: str, offset: int = 0, *, since_ms: int = 0, is_cut: bool = False
+        self,
+        place: SessionPlace,
+        path: str,
+        offset: int = 0,
+        *,
+        since_ms: int = 0,
+        is_cut: bool = False,
+        shared: SharedRecords | None = None,
     ) -> None:
         self.place = place
         self.path = path
         self.offset = offset
         self.inode = 0
+        self.left_out = LeftOut()
+        self.skipped = 0
+        self._shape = place.shape(path)
         self._reader: SessionReader | None = None
+        self._shared = shared
         self._rest = b""
         self._skips = is_cut  # the offset lies in the middle of a line
         self._since_ms = since_ms
         self._is_beside_read = False
+        self._said: set[str] = set()
+        self._odd_rows: set[int] = set()
 
     @property
     def session(self) -> Session:
@@ -53,9 +79,11 @@ class Tail:
         head of the file to the reader, because the head names the session."""
         if self._reader is None:
             self._reader = self.place.reader(self.path)
-            if self.offset and self.place.shape == "lines":
-                for line in self._read_bytes(0, min(HEAD, self.offset)).split(b"\n")[:-1]:
+            if self.offset:
+                for line in self._head_lines(self.offset):
                     self._reader.read(line)
+            if self._shared is not None and isinstance(self._reader, SharesRecords):
+                self._reader.share(self._shared)
         if not self._is_beside_read:
             self._read_beside(self._reader)
         return self._reader
@@ -66,22 +94,44 @@ class Tail:
         reader = self.place.reader(self.path)
         self._read_beside(reader)
         self._is_beside_read = False
-        if self.place.shape == "lines":
-            for line in self._read_bytes(0, HEAD).split(b"\n")[:-1]:
-                reader.read(line)
-        else:
-            reader.read(self._read_bytes(0, LARGEST))
+        if self._shape == "document":
+            reader.read(_own_bytes(self.path, 0, LARGEST))
+        for line in self._head_lines(HEAD):
+            reader.read(line)
         return reader.session
 
     def read(self) -> Iterator[Found]:
-        """Yield (session, event) for each new event, in order."""
-        match self.place.shape:
-            case "lines":
-                yield from self._read_lines()
+        """Yield (session, event) for each new event, in order. A notice says what was left out: once what is lost, and
+        once which types of records are unknown."""
+        match self._shape:
+            case "lines" | "compressed":
+                found = self._read_lines()
             case "document":
-                yield from self._read_document()
+                found = self._read_document()
+            case "database":
+                found = self._read_rows()
             case _:
-                yield from self._read_rows()
+                found = self._read_nothing()
+        for session, event in found:
+            if isinstance(event, Unknown):
+                self.left_out.add(event.what)
+            else:
+                yield session, event
+        code = "unreadable" if self.left_out.is_loss() else "unknown_records"
+        if self.left_out.counts and code not in self._said:
+            self._said |= {code, "unknown_records"}
+            yield self.reader.session, Notice(text=f"{left_out_text(self.left_out.counts)} ({self.path})", code=code)
+
+    def read_to_end(self) -> Iterator[Found]:
+        """Yield what `read` does for a file that nobody writes any more: a last line without a line break is whole or
+        lost."""
+        yield from self.read()
+        rest, self._rest = self._rest, b""
+        for event in self.reader.read(rest):
+            if isinstance(event, Unknown):
+                self.left_out.add(event.what)
+            else:
+                yield self.reader.session, event
 
     @property
     def written(self) -> str:
@@ -94,15 +144,20 @@ class Tail:
 
     def mark_as_read(self) -> None:
         """Mark the present content of the file as read."""
-        if self.place.shape == "document":
+        if self._shape == "document":
             for _ in self._read_document():
                 pass
+
+    def _read_nothing(self) -> Iterator[Found]:
+        if not self.offset:
+            self.offset = max(1, _size(self.path))
+            yield self.reader.session, Unknown(what="a file of an unknown form")
 
     # -- lines ---------------------------------------------------------------------------------------------------------
 
     def _read_lines(self) -> Iterator[Found]:
         reader = self.reader
-        while data := self._read_piece():
+        for data in self._pieces():
             *ends, rest = data.split(b"\n")
             lines = [self._rest + ends[0], *ends[1:]] if ends else []
             self._rest = rest if ends else self._rest + rest
@@ -111,15 +166,52 @@ class Tail:
                     self._skips = False
                     continue
                 if len(line) > LONGEST:
-                    yield reader.session, _too_long(len(line))
+                    yield reader.session, self._too_long(len(line))
                     continue
                 for event in reader.read(line):
                     yield reader.session, event
             if len(self._rest) > LONGEST and not self._skips:
                 self._skips = True
-                yield reader.session, _too_long(len(self._rest))
+                yield reader.session, self._too_long(len(self._rest))
             if self._skips:
                 self._rest = b""
+
+    def _too_long(self, size: int) -> Event:
+        self.left_out.add(f"longer than {LONGEST >> 20} MiB")
+        self._said.add("unreadable")
+        return Notice(text=f"a line of {size / 2**20:.0f} MiB or more was left out", code="too_large")
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield the new content of the file, in pieces."""
+        is_first = not self.offset
+        if self._shape == "compressed":
+            yield from self._unfolded_pieces()
+            return
+        while data := self._read_piece():
+            yield data.removeprefix(_BOM) if is_first else data
+            is_first = False
+
+    def _unfolded_pieces(self) -> Iterator[bytes]:
+        """Yield the content of a compressed file, which was written at once and is read at once."""
+        size = _size(self.path)
+        if size == self.offset:
+            return
+        self.offset = size
+        try:
+            yield from compressed.pieces(self.path)
+        except UnreadableError as error:
+            self.left_out.add(str(error))
+
+    def _head_lines(self, most: int) -> list[bytes]:
+        """Return the lines in the first `most` bytes of a file of lines, within a limit; [] for another file."""
+        data = b""
+        if self._shape == "lines":
+            data = _own_bytes(self.path, 0, min(HEAD, most))
+        elif self._shape == "compressed":
+            with contextlib.suppress(UnreadableError):
+                for piece in compressed.pieces(self.path, HEAD):
+                    data += piece
+        return data.removeprefix(_BOM).split(b"\n")[:-1]
 
     def _read_piece(self) -> bytes:
         try:
@@ -136,6 +228,7 @@ class Tail:
             if found.st_size == self.offset:
                 return b""
             if found.st_size - self.offset > BACK:
+                self.skipped += found.st_size - BACK - self.offset
                 self.offset, self._rest, self._skips = found.st_size - BACK, b"", True
             data = os.pread(handle, PIECE, self.offset)
         except OSError:
@@ -145,31 +238,47 @@ class Tail:
         self.offset += len(data)
         return data
 
-    def _read_bytes(self, start: int, count: int) -> bytes:
-        return _own_bytes(self.path, start, count)
-
     # -- documents -----------------------------------------------------------------------------------------------------
 
     def _read_document(self) -> Iterator[Found]:
-        data = self._read_bytes(0, LARGEST + 1)
-        if not data or len(data) > LARGEST:
+        data = _own_bytes(self.path, 0, LARGEST + 1)
+        reader, self.left_out = self.reader, LeftOut()  # a document is read as a whole each time
+        if len(data) > LARGEST:
+            yield reader.session, Unknown(what=f"a document of more than {LARGEST >> 20} MiB")
             return
-        reader = self.reader
+        if not data:
+            return
         for event in reader.read(data):
             yield reader.session, event
 
     # -- databases -----------------------------------------------------------------------------------------------------
 
     def _read_rows(self) -> Iterator[Found]:
-        from beam.foreign import database
+        reader, since_ms = self.reader, self._since_ms - 1
+        while since_ms < self._since_ms:
+            since_ms = self._since_ms
+            try:
+                rows = database.rows(self.path, self.place.sessions.files.query, since_ms=since_ms)
+            except UnreadableError as error:
+                if error.is_lasting and str(error) not in self.left_out.counts:
+                    self.left_out.add(str(error))
+                return
+            for at_ms, row in rows:
+                self._since_ms = max(self._since_ms, at_ms)
+                for event in reader.read(row):
+                    if not isinstance(event, Unknown) or self._is_new_row(row):
+                        yield reader.session, event
+            if len(rows) < MOST_ROWS:
+                return
 
-        rows: Sequence[tuple[int, bytes]]
-        rows = database.rows(self.path, self.place.sessions.files.query, since_ms=self._since_ms)
-        reader = self.reader
-        for at_ms, row in rows:
-            self._since_ms = max(self._since_ms, at_ms)
-            for event in reader.read(row):
-                yield reader.session, event
+    def _is_new_row(self, row: bytes) -> bool:
+        """Return whether this row, which was left out, comes for the first time."""
+        key = hash(row)
+        if key in self._odd_rows:
+            return False
+        if len(self._odd_rows) < MOST_ROWS:
+            self._odd_rows.add(key)
+        return True
 
     def _read_beside(self, reader: SessionReader) -> None:
         beside = self.place.sessions.files.beside
@@ -178,6 +287,9 @@ class Tail:
             return
         path = os.path.normpath(f"{os.path.dirname(self.path)}/{beside}")  # noqa: PTH120 - texts
         data = _own_bytes(path, 0, _BESIDE_BYTES + 1)
+        if len(data) > _BESIDE_BYTES:
+            self._is_beside_read = True
+            self.left_out.add(f"a file beside it of more than {_BESIDE_BYTES >> 10} KiB")
         if not data or len(data) > _BESIDE_BYTES:
             return
         reader.beside(data)
@@ -197,5 +309,8 @@ def _own_bytes(path: str, start: int, count: int) -> bytes:
         return b""
 
 
-def _too_long(size: int) -> Event:
-    return Notice(text=f"a line of {size / 2**20:.0f} MiB or more was left out", code="too_large")
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0

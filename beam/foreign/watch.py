@@ -5,6 +5,7 @@ The files are only read. Sessions that beam started are included; the callers fi
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from beam.agents.images import without_image_data
-from beam.agents.session_files import Session
+from beam.agents.session_files import Session, SharedRecords
 from beam.base.clock import rfc3339
-from beam.foreign.places import RUNNING, SessionPlace, place, places, session_path
+from beam.foreign.compressed import SUFFIX
+from beam.foreign.places import RUNNING, SessionPlace, newer_name, place, places, session_path
 from beam.foreign.tail import Tail
 from beam.model.events import Event
 from beam.secrets.redact import redact_event
@@ -63,10 +65,11 @@ class ForeignWatcher:
         self._running_s = 0.0
         self._full_s = time.monotonic()
         self._tails: dict[str, Tail] = {}
+        self._shared: dict[str, SharedRecords] = {}
         self._changes = Changes(
             (),
-            others=[one.folder for one in self.places if one.shape != "database"],
-            flat=[one.folder for one in self.places if one.shape == "database"],
+            others=[one.folder for one in self.places if not one.is_database],
+            flat=[one.folder for one in self.places if one.is_database],
             accept=self._is_session_file,
             poll_only=poll_only,
             wake=wake,
@@ -113,10 +116,30 @@ class ForeignWatcher:
     def _tail(self, path: str) -> Tail | None:
         if path not in self._tails:
             one = self._place_of(path)
-            if one is None:
+            if one is None or self._has_newer(path):
                 return None
-            self._tails[path] = Tail(one, path, since_ms=self._since_ns // 1_000_000 - _MARGIN_MS)
+            self._tails[path] = self._moved(one, path) or self._new_tail(one, path)
         return self._tails[path]
+
+    def _new_tail(self, one: SessionPlace, path: str, offset: int = 0) -> Tail:
+        shared = self._shared.setdefault(one.adapter, SharedRecords())
+        return Tail(one, path, offset, since_ms=self._since_ns // 1_000_000 - _MARGIN_MS, shared=shared)
+
+    def _has_newer(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        return bool(newer_name(name)) and os.path.lexists(f"{folder}/{newer_name(name)}")
+
+    def _moved(self, one: SessionPlace, path: str) -> Tail | None:
+        """Return the Tail of a file that the CLI archived or compressed, at its new path; None for a new session."""
+        name = path.rpartition("/")[2].removesuffix(SUFFIX)
+        for known, tail in self._tails.items():
+            if tail.place.adapter == one.adapter and known.rpartition("/")[2] == name and not os.path.lexists(known):
+                if path.endswith(SUFFIX):
+                    return self._new_tail(one, path, os.lstat(path).st_size)
+                tail.place, tail.path = one, path
+                del self._tails[known]
+                return tail
+        return None
 
     def _is_session_file(self, path: str) -> bool:
         return self._place_of(session_path(path)) is not None
@@ -127,14 +150,12 @@ class ForeignWatcher:
     def _follow_files(self, one: SessionPlace) -> None:
         """Follow the existing files of a place. A file that may contain requested earlier events is read from its
         beginning, any other file from its end."""
-        since_ms = self._since_ns // 1_000_000 - _MARGIN_MS
-        for path, status in one.paths():
+        for path, status in sorted(one.paths(), key=lambda each: each[1].st_mtime_ns):  # a session before its forks
             is_wanted = self._has_history and status.st_mtime_ns >= self._since_ns
-            tail = Tail(one, path, 0 if is_wanted else status.st_size, since_ms=since_ms)
-            self._tails[path] = tail
+            tail = self._tails[path] = self._new_tail(one, path, 0 if is_wanted else status.st_size)
             if is_wanted:
                 self._changes.mark(path)
-            elif one.shape == "document" and status.st_mtime_ns >= self._since_ns - 3_600_000_000_000:
+            elif one.shape(path) == "document" and status.st_mtime_ns >= self._since_ns - 3_600_000_000_000:
                 tail.mark_as_read()
 
     def _changed_files(self) -> list[str]:
@@ -144,7 +165,7 @@ class ForeignWatcher:
         for one in self.places:
             for path, status in one.paths():
                 tail = self._tails.get(path)
-                if tail is None or one.shape == "database" or tail.offset != status.st_size:
+                if tail is None or one.is_database or tail.offset != status.st_size:
                     found.append(path)
         return found
 

@@ -243,12 +243,15 @@ class SessionSelected(Event, frozen=True, kw_only=True, tag="session.selected"):
 class SessionImported(Event, frozen=True, kw_only=True, tag="session.imported"):
     """The import of an adopted session is complete: the events before this one that are marked `imported` are the
     content of the session. `events` is the number of these events; `left_out` is how many events at the beginning of
-    the session were not imported (null: the session's files were not found)."""
+    the session were not imported (null: the session's files were not found); `is_cut`: there are even more, in a part
+    that was not read. `unread` is the number of records that could not be read, by the reason."""
 
     session_id: str
     adapter: str
     events: int = 0
     left_out: int | None = 0
+    is_cut: bool = False
+    unread: dict[str, int] = {}
 
 
 class SessionPrompted(Event, frozen=True, kw_only=True, tag="session.prompted"):

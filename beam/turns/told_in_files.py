@@ -6,6 +6,7 @@ unknown. Does not depend on how the turn was run.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from msgspec import structs
@@ -15,6 +16,7 @@ from beam.agents.base import Verdict
 from beam.agents.session_files import ModelCall, TellsCalls
 from beam.foreign import database
 from beam.foreign.places import places
+from beam.foreign.unreadable import UnreadableError
 from beam.model.outcome import Usage
 from beam.model.policy import is_answer
 
@@ -44,9 +46,10 @@ def _model_calls(adapter: str, session_id: str, environ: Mapping[str, str], *, s
     sessions = registry.sessions_of(adapter)
     if not isinstance(sessions, TellsCalls):
         return []
-    return [
-        sessions.call(row)
-        for place in places(environ, [adapter])
-        for path, _ in place.paths()
-        for _, row in database.rows(path, sessions.calls, since_ms=since_ms, session=session_id)
-    ]
+    found = []
+    for place in places(environ, [adapter]):
+        for path, _ in place.paths():
+            with contextlib.suppress(UnreadableError):  # then the tokens stay unknown
+                rows = database.rows(path, [sessions.calls], since_ms=since_ms, session=session_id)
+                found += [sessions.call(row) for _, row in rows]
+    return found

@@ -87,9 +87,9 @@ def test_a_file_that_is_read_a_second_time_tells_no_call_or_result_again(recordi
     "line",
     [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"type":7}', b'{"type":"user","message":[]}', b"[" * 5000, b'"\\ud800"'],
 )
-def test_what_is_no_record_has_no_events_and_raises_nothing(cli: str, line: bytes) -> None:
+def test_what_is_no_record_is_no_event_that_is_told_and_raises_nothing(cli: str, line: bytes) -> None:
     reader = registry.sessions_of(cli).reader(PATHS.get(cli, "/f/.aider.chat.history.md"))
-    assert list(reader.read(line)) == []
+    assert {*tags(list(reader.read(line)))} <= {"unknown"}
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import pytest
 
 from beam.agents.session_files import Session
 from beam.base.clock import parse_rfc3339
+from beam.foreign.unreadable import UnreadableError
 from beam.foreign.watch import ForeignEvent, ForeignWatcher
 from beam.model import events
 
@@ -274,7 +275,7 @@ def test_a_database_that_nobody_has_open_is_read_and_gets_no_files_beside_it(tmp
     made = database(path)
     made.execute("INSERT INTO part VALUES ('p', 'm', 's', 1, 7, X'41')")
     made.commit()
-    query = "SELECT time_updated, data FROM part WHERE time_updated > :since"
+    query = ["SELECT time_updated, data FROM part WHERE time_updated > :since"]
     assert rows(str(path), query, since_ms=0) == [(7, b"A")]
     made.close()
     assert rows(str(path), query, since_ms=0) == [(7, b"A")]
@@ -293,7 +294,6 @@ def test_what_is_no_database_says_nothing(
 
 
 def test_a_database_that_never_ends_a_query_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from beam.agents.opencode import sessions
     from beam.foreign import database as readers
 
     path = tmp_path / "x.db"
@@ -302,7 +302,8 @@ def test_a_database_that_never_ends_a_query_is_left(tmp_path: Path, monkeypatch:
     made.execute(f"CREATE VIEW session AS {endless} AS time_updated FROM n")
     made.commit()
     monkeypatch.setattr(readers, "_MAX_CHECKS", 50)
-    assert readers.rows(str(path), sessions.QUERY, since_ms=0) == []
+    with pytest.raises(UnreadableError, match="takes too long"):
+        readers.rows(str(path), ["SELECT id, id FROM session WHERE id < 0"], since_ms=0)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from beam.foreign.places import place, session_path
 
 
 def sessions(folder: str = "HOME/.x", name: str = r"[^/]+/[a-z]+\.jsonl", **more: Any) -> Any:
-    given = {"folder": folder, "name": name, "moved_by": "", "below": "", "shape": "lines", **more}
+    given = {"folder": folder, "name": name, "moved_by": "", "below": "", "shape": "lines", "like": "", **more}
     return SimpleNamespace(files=SimpleNamespace(**given), reader=lambda path: f"reader of {path}")
 
 
@@ -28,7 +28,7 @@ def test_only_plain_files_of_that_name_at_that_depth_are_sessions(
     (tmp_path / "linked").symlink_to("a")
     (tmp_path / "b/dir.jsonl").mkdir()
     where = place("x", sessions(), str(tmp_path))
-    assert (where.depth, where.shape) == (1, "lines")
+    assert (where.depth, where.shape(f"{tmp_path}/a/one.jsonl")) == (1, "lines")
     found = dict(where.paths())
     assert sorted(found) == [f"{tmp_path}/a/one.jsonl", f"{tmp_path}/b/two.jsonl"]
     assert found[f"{tmp_path}/a/one.jsonl"].st_size == len("a/one.jsonl")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from beam.agents.session_files import Session
+from beam.agents.session_files import Session, SessionFiles
 from beam.foreign import tail as module
 from beam.foreign.places import SessionPlace, place
 from beam.foreign.tail import Tail
-from beam.model.events import Event, Text
+from beam.model.events import Event, Notice, Text
 
 
 class Reader:
@@ -38,8 +38,11 @@ class Beside(Reader):
         self.session = Session(id=self.session.id, cwd=data.decode())
 
 
-def where(folder: Path, *, shape: str = "lines", beside: str = "", kind: type[Reader] = Reader) -> SessionPlace:
-    files = SimpleNamespace(folder="HOME", name=r".*", moved_by="", below="", shape=shape, beside=beside, query="q")
+Shape = Literal["lines", "document", "database"]
+
+
+def where(folder: Path, *, shape: Shape = "lines", beside: str = "", kind: type[Reader] = Reader) -> SessionPlace:
+    files = SessionFiles(folder="HOME", name=r".*", shape=shape, beside=beside, query=("q",))
     sessions: Any = SimpleNamespace(files=files, reader=kind)
     return place("x", sessions, str(folder))
 
@@ -80,11 +83,12 @@ def test_a_line_over_the_limit_is_left_out_and_reported(
     monkeypatch.setattr(module, "LONGEST", 10)
     monkeypatch.setattr(module, "PIECE", piece)
     path.write_bytes(b"a\n" + b"x" * 10 + b"\n" + b"y" * 11 + b"\nb\n")
-    said = "a line of 0 MiB or more was left out"
     tail = Tail(where(path.parent), str(path))
-    assert [text for _, text in told(tail)] == ["a", "x" * 10, said, "b"]
-    assert module._too_long(9 << 20).code == "too_large"  # type: ignore[attr-defined]
-    assert module._too_long(9 << 20).text == "a line of 9 MiB or more was left out"  # type: ignore[attr-defined]
+    assert [text for _, text in told(tail)] == ["a", "x" * 10, "a line of 0 MiB or more was left out", "b"]
+    said = tail._too_long(9 << 20)
+    assert isinstance(said, Notice) and said.code == "too_large"
+    assert said.text == "a line of 9 MiB or more was left out"
+    assert tail.left_out.counts == {"longer than 0 MiB": 2}
 
 
 def test_a_line_without_an_end_is_told_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +141,8 @@ def test_what_is_not_ones_own_file_says_nothing(path: Path, tmp_path: Path, monk
         tail = Tail(where(tmp_path), str(other))
         assert (told(tail) == [] and tail.session_of_file().id == other.relative_to(tmp_path).name) or other == tmp_path
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    for shape in ("lines", "document"):
+    shapes: tuple[Shape, ...] = ("lines", "document")
+    for shape in shapes:
         assert told(Tail(where(tmp_path, shape=shape), str(path))) == []
         assert Tail(where(tmp_path, shape=shape), str(path)).session_of_file().id == path.name
 
@@ -158,7 +163,8 @@ def test_a_document_is_read_whole_each_time(path: Path, monkeypatch: pytest.Monk
     assert tail.reader.got == [b"all of it"]  # type: ignore[attr-defined]
     assert told(tail) == [("s.jsonl", "all of it")]
     monkeypatch.setattr(module, "LARGEST", 8)
-    assert told(Tail(where(path.parent, shape="document"), str(path))) == []
+    said = f"1 record was left out: a document of more than 0 MiB ({path})"
+    assert [text for _, text in told(Tail(where(path.parent, shape="document"), str(path)))] == [said]
     lines = Tail(where(path.parent), str(path))
     lines.mark_as_read()
     assert lines.offset == 0
@@ -167,15 +173,15 @@ def test_a_document_is_read_whole_each_time(path: Path, monkeypatch: pytest.Monk
 def test_rows_are_asked_for_from_the_last_one_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def rows(name: str, query: str, *, since_ms: int) -> list[tuple[int, bytes]]:
-        asked.append((name, query, since_ms))
+    def rows(name: str, queries: tuple[str, ...], *, since_ms: int) -> list[tuple[int, bytes]]:
+        asked.append((name, queries, since_ms))
         return [(7, b"b"), (5, b"a")]
 
     monkeypatch.setattr("beam.foreign.database.rows", rows)
     tail = Tail(where(path.parent, shape="database"), str(path), since_ms=3)
     assert [text for _, text in told(tail)] == ["b", "a"]
     told(tail)
-    assert asked == [(str(path), "q", 3), (str(path), "q", 7)]
+    assert asked == [(str(path), ("q",), 3), (str(path), ("q",), 7)]
 
 
 def test_a_file_beside_a_session_is_read_until_it_names_a_folder(path: Path) -> None:

@@ -79,7 +79,7 @@ _OF_EVENTS = {
     "session.forked": {"by": None, "upto": "UNSET"},
     "session.rewound": {"to": None, "by": None},
     "session.selected": {"by": None},
-    "session.imported": {"events": 0, "left_out": 0},
+    "session.imported": {"events": 0, "left_out": 0, "is_cut": False, "unread": {}},
     "session.prompted": {},
     "session.idle": {
         "usage": {

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader
 from beam.base.digest import sha256
+from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -57,9 +58,10 @@ class _History:
         if not self._is_begun or line.startswith(_OWN) or not (line or self._answer):
             return ()
         prompt = self._pop_prompt()
-        if self._size < _MAX_CHARACTERS:
-            self._answer.append(line)
-            self._size += len(line)
+        if self._size >= _MAX_CHARACTERS:
+            return [*prompt, events.Unknown(what=f"behind the first {_MAX_CHARACTERS:,} characters of an answer")]
+        self._answer.append(line)
+        self._size += len(line)
         return prompt
 
     def _pop_prompt(self) -> list[Event]:

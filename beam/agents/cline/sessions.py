@@ -9,7 +9,15 @@ from beam.agents.base import json_object
 from beam.agents.cline.decode import is_failed_output
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.json_text import json_text
-from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_ms
+from beam.agents.session_files import (
+    EventMaker,
+    Session,
+    SessionFiles,
+    SessionReader,
+    no_record,
+    time_from_ms,
+    unknown_type,
+)
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -19,6 +27,7 @@ files = SessionFiles(
     below="sessions",
     name=r"[^/]+/[^/]+\.messages\.json",
     shape="document",
+    like=r"[^/]+/[^/]+\.messages\.json[^/]+",
 )
 _USER_INPUT = re.compile(r"<user_input[^>]*>(.*?)</user_input>", re.DOTALL)
 _FOLDER = re.compile(r"^\d+\. Working Directory: (.+)$", re.MULTILINE)
@@ -37,11 +46,11 @@ class _Document:
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
         if value is None:
-            return ()
+            return no_record(data)
         folder = _FOLDER.search(string(value, "system_prompt")[:20_000])
         cwd = folder[1] if folder else self.session.cwd
         self.session = Session(id=self.session.id, cwd=cwd, model=self.session.model)
-        found: list[Event] = []
+        found = [] if isinstance(value.get("messages"), list) else unknown_type("a document without messages")
         for message in objects(value, "messages"):
             if self._maker.is_new(f"message {string(message, 'id')}"):
                 found += self._message(message)
@@ -73,6 +82,8 @@ class _Document:
                     output = content if isinstance(content, str) else json_text(content)
                     failed = block.get("is_error") is True or is_failed_output(content)
                     found += maker.on_returned(string(block, "tool_use_id"), output, at, is_error=failed)
+                case name:
+                    found += unknown_type(f"block {name}", ("block image", "block file", "block redacted_thinking"))
         return found if not is_answer or calls else [*found, *maker.end_turn(at, self.session.model)]
 
 

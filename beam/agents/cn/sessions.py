@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader
+from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, no_record, unknown_type
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -32,9 +32,9 @@ class _Document:
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
         if value is None:
-            return ()
+            return no_record(data)
         self.session = Session(id=self.session.id, cwd=string(value, "workspaceDirectory"), model=self.session.model)
-        found: list[Event] = []
+        found = [] if isinstance(value.get("history"), list) else unknown_type("a document without a history")
         for number, entry in enumerate(objects(value, "history")):
             found += self._entry(number, entry)
         return found
@@ -46,7 +46,7 @@ class _Document:
         if role == "user":
             return maker.prompt(text, "") if maker.is_new(f"user {number}") else []
         if role != "assistant":
-            return []
+            return unknown_type(f"message of {role}", ("message of system", "message of tool", "message of thinking"))
         used, found = obj(message, "usage"), list[Event]()
         if used and maker.is_new(f"used {number}"):
             model = string(used, "model") or self.session.model

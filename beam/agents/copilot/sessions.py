@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.session_files import Decision, EventMaker, Session, SessionFiles, SessionReader, time_from_text
+from beam.agents.session_files import (
+    Decision,
+    EventMaker,
+    Session,
+    SessionFiles,
+    SessionReader,
+    no_record,
+    time_from_text,
+    unknown_type,
+)
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -16,6 +25,44 @@ files = SessionFiles(
     below="session-state",
     name=r"[^/]+/events\.jsonl",
     tells_asks=True,
+    like=r"[^/]+(?:\.jsonl?|/events\.jsonl\.[^/]+)",
+)
+_QUIET = (
+    "session.model_change",
+    "session.mode_changed",
+    "session.title_changed",
+    "session.shutdown",
+    "session.idle",
+    "session.info",
+    "session.warning",
+    "session.error",
+    "session.context_changed",
+    "session.usage_info",
+    "session.compaction_start",
+    "session.compaction_complete",
+    "session.truncation",
+    "session.plan_changed",
+    "session.task_complete",
+    "session.handoff",
+    "session.workspace_file_changed",
+    "session.snapshot_rewind",
+    "system.message",
+    "system.notification",
+    "assistant.turn_start",
+    "assistant.turn_end",
+    "assistant.intent",
+    "assistant.reasoning",
+    "assistant.usage",
+    "tool.user_requested",
+    "tool.execution_progress",
+    "tool.execution_partial_result",
+    "skill.invoked",
+    "subagent.started",
+    "subagent.completed",
+    "subagent.failed",
+    "subagent.selected",
+    "hook.start",
+    "hook.end",
 )
 
 
@@ -31,7 +78,10 @@ class _Events:
 
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
-        if value is None or not self._maker.is_new(f"line {string(value, 'id')}"):
+        if value is None:
+            return no_record(data)
+        key = string(value, "id")
+        if key and not self._maker.is_new(f"line {key}"):
             return ()
         maker, at, inner = self._maker, time_from_text(string(value, "timestamp")), obj(value, "data")
         match string(value, "type"):
@@ -72,6 +122,8 @@ class _Events:
                 return maker.on_decided(string(inner, "requestId"), at, decision=decision)
             case "abort":
                 return maker.end_turn(at, self.session.model, why=string(inner, "reason") or "interrupted")
+            case name:
+                return unknown_type(name, _QUIET)
         return ()
 
 

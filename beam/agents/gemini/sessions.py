@@ -1,4 +1,5 @@
-"""Gemini CLI's sessions on this machine: its chat files.
+"""Gemini CLI's sessions on this machine: its chat files, including those of subagents, and the documents of versions
+before `.jsonl`.
 
 No line says that a turn is over. A turn counts as over once there is an answer without tool calls.
 """
@@ -8,19 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beam.agents.base import json_object
-from beam.agents.fields import Object, obj, objects, string
+from beam.agents.fields import Object, obj, objects, string, strings
 from beam.agents.gemini.history import output_of, usage_of_call
-from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_text
-from beam.model.events import Event
+from beam.agents.session_files import (
+    EventMaker,
+    Session,
+    SessionFiles,
+    SessionReader,
+    no_record,
+    time_from_text,
+    unknown_type,
+)
+from beam.model.events import Event, SessionIdle
 
 files = SessionFiles(
     folder="HOME",
     moved_by="GEMINI_CLI_HOME",
     below=".gemini/tmp",
-    name=r"[^/]+/chats/session-[^/]+\.jsonl",
+    name=r"[^/]+/chats/(?:session-[^/]+\.jsonl?|[^/]+/[^/]+\.jsonl)",
+    like=r"[^/]+/chats/session-[^/]+",
     beside="../.project_root",
 )
 _CLI_TEXT = "<session_context>"
+_QUIET = ("info", "error", "warning")
 
 
 def reader(path: str) -> SessionReader:
@@ -30,34 +41,58 @@ def reader(path: str) -> SessionReader:
 
 class _Chat:
     def __init__(self, path: str) -> None:
-        self.session = Session(id=path.rpartition("/")[2].removesuffix(".jsonl"))
+        *folders, name = path.split("/")
+        root = folders[-1] if len(folders) > 2 else ""  # the chat of a subagent is in a folder of its parent
+        self.session = Session(id=name.removesuffix("l").removesuffix(".json"), root_id=root)
         self._maker = EventMaker()
+        self._seen: set[str] = set()
+        self._ended = 0  # messages of a document whose turns are over
 
     def beside(self, data: bytes) -> None:
         """Read the file that names the project's folder; `data` is its content."""
-        cwd = data.decode("utf-8", "replace").strip()
-        self.session = Session(id=self.session.id, cwd=cwd, model=self.session.model)
+        self._know(cwd=data.decode("utf-8", "replace").strip())
 
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
         if value is None:
-            return ()
-        if own := string(value, "sessionId"):
-            self.session = Session(id=own, cwd=self.session.cwd, model=self.session.model)
-        at = time_from_text(string(value, "timestamp"))
-        match string(value, "type"):
-            case "user" if not self._maker.is_new(f"user {string(value, 'id')}"):
-                return ()
-            case "user":
-                text = _text(value)
-                return () if not text.strip() or text.startswith(_CLI_TEXT) else self._maker.prompt(text, at)
-            case "gemini":
-                return self._on_answered(value, at)
-        return ()
+            return no_record(data)
+        self._know(id=string(value, "sessionId"), cwd=next(iter(strings(value, "directories")), ""))
+        if isinstance(value.get("messages"), list):
+            return self._on_document(objects(value, "messages"))
+        again = [one for one in objects(obj(value, "$set"), "messages") if string(one, "id") not in self._seen]
+        return [event for one in (again or [value]) for event in self._on_record(one)]
+
+    def _on_document(self, messages: list[Object]) -> list[Event]:
+        """Return the events of the messages after the last turn that was told to its end."""
+        found: list[Event] = []
+        for number, message in enumerate(messages[self._ended :], self._ended + 1):
+            told = self._on_record(message)
+            found += told
+            if any(isinstance(event, SessionIdle) for event in told):
+                self._ended = number
+        return found
+
+    def _know(self, *, id: str = "", cwd: str = "", model: str = "") -> None:
+        known = self.session
+        self.session = Session(
+            id=id or known.id, root_id=known.root_id, cwd=cwd or known.cwd, model=model or known.model
+        )
+
+    def _on_record(self, value: Object) -> list[Event]:
+        at, kind = time_from_text(string(value, "timestamp")), string(value, "type")
+        self._seen.add(string(value, "id"))
+        if kind == "user":
+            text = _text(value)
+            is_told = not self._maker.is_new(f"user {string(value, 'id')}")
+            return [] if is_told or not text.strip() or text.startswith(_CLI_TEXT) else self._maker.prompt(text, at)
+        if kind == "gemini":
+            return self._on_answered(value, at)
+        is_header = not kind and bool(value.keys() & {"$set", "$rewindTo", "sessionId"})
+        return [] if is_header else unknown_type(kind, _QUIET)
 
     def _on_answered(self, value: Object, at: str) -> list[Event]:
         maker, message_id, text = self._maker, string(value, "id"), _text(value)
-        self.session = Session(id=self.session.id, cwd=self.session.cwd, model=string(value, "model") or None)
+        self._know(model=string(value, "model"))
         if tokens := obj(value, "tokens"):
             maker.count_call(message_id, usage_of_call(tokens))
         found: list[Event] = []

@@ -8,6 +8,7 @@ from beam.agents.session_files import SessionFiles
 files = SessionFiles(
     folder="XDG_DATA_HOME/kilo",
     name=r"kilo\.db",
+    like=r"kilo[^/]*\.db",
     shape="database",
     query=sessions.QUERY,
     history=sessions.HISTORY,

@@ -6,11 +6,42 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_ms
+from beam.agents.session_files import (
+    EventMaker,
+    Session,
+    SessionFiles,
+    SessionReader,
+    no_record,
+    time_from_ms,
+    unknown_type,
+)
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
-files = SessionFiles(folder="HOME/.kimi-code", below="sessions", name=r"[^/]+/[^/]+/agents/[^/]+/wire\.jsonl")
+files = SessionFiles(
+    folder="HOME/.kimi-code",
+    below="sessions",
+    name=r"[^/]+/[^/]+/agents/[^/]+/wire\.jsonl",
+    like=r"[^/]+/[^/]+/agents/[^/]+/wire\.jsonl\.[^/]+",
+)
+_QUIET = frozenset(
+    {
+        "metadata",
+        "runtime.set_binding",
+        "permission.set_mode",
+        "context.append_message",
+        "agent.message.appended",
+        "agent.turn.started",
+        "agent.turn.ended",
+        "plugin.session_start",
+        "llm.tools_snapshot",
+        "usage.record",
+        "token_counting.measured",
+        "token_counting.turn_recorded",
+        "prompt.completed",
+        "event step.begin",
+    }
+)
 
 
 def reader(path: str) -> SessionReader:
@@ -28,7 +59,7 @@ class _Wire:
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
         if value is None:
-            return ()
+            return no_record(data)
         maker, at, known = self._maker, time_from_ms(value.get("time")), self.session
         match string(value, "type"):
             case "profile.bind":
@@ -44,13 +75,17 @@ class _Wire:
             case "turn.ended":
                 reason = string(value, "reason")
                 return maker.end_turn(at, self.session.model, why="" if reason == "completed" else reason)
+            case name:
+                return unknown_type(name, _QUIET)
         return ()
 
     def _on_loop_event(self, event: Object, at: str) -> list[Event]:
         maker = self._maker
         match string(event, "type"):
-            case "content.part" if maker.is_new(f"part {string(event, 'uuid')}"):
+            case "content.part":
                 part = obj(event, "part")
+                if not maker.is_new(f"part {string(event, 'uuid')}"):
+                    return []
                 if string(part, "type") == "think":
                     return maker.thinking(string(part, "think"), at)
                 return maker.text(string(part, "text"), at)
@@ -62,6 +97,8 @@ class _Wire:
                 return maker.on_returned(string(event, "toolCallId"), string(result, "output"), at, is_error=failed)
             case "step.end":
                 maker.count_call(string(event, "uuid"), _usage(obj(event, "usage")))
+            case name:
+                return unknown_type(f"event {name}", _QUIET)
         return []
 
 

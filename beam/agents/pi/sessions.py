@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from beam.agents.base import json_object
 from beam.agents.fields import Object, number, obj, objects, string
 from beam.agents.pi.decode import usage_of_call
-from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_text
+from beam.agents.session_files import (
+    EventMaker,
+    Session,
+    SessionFiles,
+    SessionReader,
+    no_record,
+    time_from_text,
+    unknown_type,
+)
 from beam.model.events import Event
 
 files = SessionFiles(
@@ -15,6 +23,22 @@ files = SessionFiles(
     moved_by="PI_CODING_AGENT_DIR",
     below="sessions",
     name=r"[^/]+/[^/]+\.jsonl",
+    like=r"[^/]+/[^/]+\.jsonl\.[^/]+",
+)
+_QUIET = (
+    "model_change",
+    "thinking_level_change",
+    "compaction",
+    "branch_summary",
+    "custom",
+    "custom_message",
+    "label",
+    "session_info",
+    "message of bashExecution",
+    "message of branchSummary",
+    "message of compactionSummary",
+    "message of custom",
+    "message of system",
 )
 
 
@@ -31,11 +55,13 @@ class _Entries:
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
         if value is None:
-            return ()
+            return no_record(data)
         if string(value, "type") == "session":
             self.session = Session(id=string(value, "id") or self.session.id, cwd=string(value, "cwd"))
             return ()
-        if string(value, "type") != "message" or not self._maker.is_new(f"line {string(value, 'id')}"):
+        if string(value, "type") != "message":
+            return unknown_type(string(value, "type"), _QUIET)
+        if not self._maker.is_new(f"line {string(value, 'id')}"):
             return ()
         maker, at, message = self._maker, time_from_text(string(value, "timestamp")), obj(value, "message")
         match string(message, "role"):
@@ -46,7 +72,8 @@ class _Entries:
                 return maker.on_returned(string(message, "toolCallId"), _text(message), at, is_error=failed)
             case "assistant":
                 return self._on_answered(string(value, "id"), message, at)
-        return ()
+            case role:
+                return unknown_type(f"message of {role}", _QUIET)
 
     def _on_answered(self, key: str, message: Object, at: str) -> list[Event]:
         maker, found = self._maker, list[Event]()
@@ -63,6 +90,8 @@ class _Entries:
                 case "toolCall":
                     given = block.get("arguments")
                     found += maker.on_called(string(block, "id"), string(block, "name"), given, at)
+                case name:
+                    found += unknown_type(f"block {name}")
         stop = string(message, "stopReason")
         if stop != "toolUse":
             why = string(message, "errorMessage") or stop if stop in ("error", "aborted") else ""

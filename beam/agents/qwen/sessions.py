@@ -10,11 +10,24 @@ from collections.abc import Sequence
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.json_text import json_text
-from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, time_from_text
+from beam.agents.session_files import (
+    EventMaker,
+    Session,
+    SessionFiles,
+    SessionReader,
+    no_record,
+    time_from_text,
+    unknown_type,
+)
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
-files = SessionFiles(folder="HOME/.qwen", below="projects", name=r"[^/]+/chats/[^/]+\.jsonl")
+files = SessionFiles(
+    folder="HOME/.qwen",
+    below="projects",
+    name=r"[^/]+/chats/[^/]+\.jsonl",
+    like=r"[^/]+/chats/[^/]+\.jsonl\.[^/]+",
+)
 
 
 def reader(path: str) -> SessionReader:
@@ -29,7 +42,10 @@ class _Chat:
 
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
-        if value is None or not self._maker.is_new(f"line {string(value, 'uuid')}"):
+        if value is None:
+            return no_record(data)
+        key = string(value, "uuid")
+        if key and not self._maker.is_new(f"line {key}"):
             return ()
         known, at = self.session, time_from_text(string(value, "timestamp"))
         self.session = Session(
@@ -45,7 +61,8 @@ class _Chat:
                 return self._on_answered(value, parts, at)
             case "tool_result":
                 return self._on_returned(value, parts, at)
-        return ()
+            case name:
+                return unknown_type(name, ("system",))
 
     def _on_answered(self, value: Object, parts: list[Object], at: str) -> list[Event]:
         maker = self._maker

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.json_text import json_text
-from beam.agents.session_files import Decision, EventMaker, Session, SessionFiles, SessionReader, time_from_ms
+from beam.agents.session_files import (
+    Decision,
+    EventMaker,
+    Session,
+    SessionFiles,
+    SessionReader,
+    no_record,
+    time_from_ms,
+    unknown_type,
+)
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -19,6 +28,16 @@ files = SessionFiles(
     beside="../meta.json",
     tells_asks=True,
     programs=("vibe-rs",),  # on a terminal
+    like=r"[^/]+/journal/\d+\.jsonl\.[^/]+",
+)
+_QUIET = (
+    "command_reserved",
+    "core_input",
+    "projection_delta",
+    "action_intent",
+    "callback_registered",
+    "receipt_succeeded",
+    "receipt_failed",
 )
 
 
@@ -42,7 +61,7 @@ class _Journal:
     def read(self, data: bytes) -> Sequence[Event]:
         value = json_object(data)
         if value is None:
-            return ()
+            return no_record(data)
         payload, found = obj(value, "payload"), list[Event]()
         match string(value, "type"):
             case "action_result":
@@ -55,12 +74,16 @@ class _Journal:
                 word = string(obj(obj(obj(payload, "result"), "output"), "decision"), "type")
                 decision: Decision = "allow" if word.startswith("approve") else "deny" if word == "deny" else None
                 found += self._maker.on_decided(string(payload, "callback_id"), "", decision=decision)
+            case name:
+                found += unknown_type(name, _QUIET)
         for step in objects(payload, "delta"):
             match string(step, "op"):
                 case "set_envelope":
                     found += self._on_envelope(obj(step, "state"))
                 case "append_entry" | "replace_entry" | "update_entry":
                     found += self._on_entry(obj(step, "entry"))
+                case name:
+                    found += unknown_type(f"delta {name}")
         return found
 
     def _on_approval_asked(self, payload: Object) -> list[Event]:

@@ -8,7 +8,8 @@ from beam.cli.render import asks, team
 from beam.cli.render.calls import unfinished_line
 
 _INTERNAL_STATES = frozenset({"requesting", "idle", "running", "access", "hook"})  # of `status` events
-_INTERNAL_NOTICES = frozenset({"synthetic"})  # codes: texts that a CLI sends to its model in a person's name
+# Codes: texts that a CLI sends to its model in a person's name, and records of a type that beam does not know.
+_INTERNAL_NOTICES = frozenset({"synthetic", "unknown_records"})
 _VERBS_WITH_OWN_EVENT = frozenset(  # another event reports the effect of these
     {"settings", "release", "select", "reset", "pause", "resume", "interrupt", "approve", "deny"}
 )
@@ -149,8 +150,11 @@ def _session_event_text(event: AnyEvent) -> tuple[str, str] | None:
 def _imported_text(event: events.SessionImported) -> str:
     if event.left_out is None:
         return f"session {event.session_id} had no files here: nothing of it is known"
-    cut = f"; {event.left_out} earlier ones were left out" if event.left_out else ""
-    return f"until here session {event.session_id}, before it was adopted: {event.events} events{cut}"
+    least = "at least " if event.is_cut else ""
+    cut = f"; {least}{event.left_out or 1} earlier ones were left out" if event.left_out or event.is_cut else ""
+    lost = sum(event.unread.values())
+    unread = f"; {lost} records could not be read: {', '.join(event.unread)}" if lost else ""
+    return f"until here session {event.session_id}, before it was adopted: {event.events} events{cut}{unread}"
 
 
 def _idle_text(event: events.SessionIdle) -> str:
