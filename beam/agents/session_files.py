@@ -7,6 +7,7 @@ returns events. The content of a file is untrusted, so no instruction in it is f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
@@ -24,6 +25,8 @@ MOST_ROWS = 4_000
 NOT_JSON = "not JSON"
 _MAX_KEYS = 10_000  # more than two pages of rows, because a page begins with the end of the one before
 _MAX_SHARED = 200_000
+_NAME = 60  # characters of a type's name
+_ODD = re.compile(r"[^\w .,:/$-]")
 _YEAR_10000_MS = 253_402_300_800_000
 
 
@@ -288,7 +291,9 @@ def no_record(data: bytes) -> list[Event]:
 def unknown_type(name: str, known: frozenset[str] | tuple[str, ...] = ()) -> list[Event]:
     """Return the event of a record of a type that the reader does not know; none for a type in `known`, which says
     nothing to a person."""
-    return [] if name in known else [events.Unknown(what=f"type {name[:60]}" if name else "no type")]
+    if name in known:
+        return []
+    return [events.Unknown(what=f"type {_ODD.sub('?', name[:_NAME])}" if name else "no type")]
 
 
 def time_from_text(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from beam.agents.base import Adapter
 from beam.agents.versions import untested_note, what_is_broken
 from beam.api.find import agent_names, all_paths
 from beam.api.last_errors import last_errors
-from beam.api.root import check
+from beam.api.root import check, path_text
 from beam.api.verify import find_damage
 from beam.base.errors import BeamError
 from beam.broker import standing
@@ -28,6 +29,7 @@ _DECLARED, _HERE, _MISSING = range(3)
 _MODES_BEST_FIRST = ("dialogue", "exec", "terminal")  # the best first
 _AT_ONCE = 4
 _ERRORS = 10
+_WEEK_NS = 7 * 86_400 * 1_000_000_000
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -41,7 +43,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
     """Yield the results of all checks, in this order: the root, its journals, its declared agents, the other installed
-    CLIs, the missing CLIs, the last errors of its agents.
+    CLIs, the missing CLIs, sessions of CLIs that can't be read whole, the last errors of its agents.
 
     CLIs that beam was never tested with share one result; with `every`, each of them has its own.
     """
@@ -58,8 +60,20 @@ def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
         name = f"journal {paths.agent}" + (f" (once {paths.lane})" if paths.lane else "")
         yield Check(what=name, result="bad" if bad else "ok", detail=bad[0] if bad else "whole")
     yield from _agents(context, every=every)
+    yield from _sessions(context)
     for error in last_errors(context, _ERRORS):
         yield Check(what=f"error {error.outcome.agent}", result="note", detail=error.text)
+
+
+def _sessions(context: RootContext) -> Iterator[Check]:
+    """Yield a note for each CLI with sessions of the last week in which beam can't read something."""
+    from beam.foreign.survey import unread_sessions
+    from beam.foreign.unreadable import left_out_text
+
+    for one in unread_sessions(context.environ, since_ns=context.clock.now_ns() - _WEEK_NS):
+        more = f" and {one.files - 1} more files" if one.files > 1 else ""
+        detail = f"{left_out_text(one.counts)}; in {path_text(Path(one.path))}{more}"
+        yield Check(what=f"sessions {one.adapter}", result="note", detail=detail)
 
 
 def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:

@@ -6,7 +6,6 @@ left out, because it is over a limit or because nobody understands it, is counte
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 
@@ -196,7 +195,7 @@ class Tail:
         size = _size(self.path)
         if size == self.offset:
             return
-        self.offset = size
+        self.offset, self.left_out = size, LeftOut()  # its head may have been looked at
         try:
             yield from compressed.pieces(self.path)
         except UnreadableError as error:
@@ -208,9 +207,11 @@ class Tail:
         if self._shape == "lines":
             data = _own_bytes(self.path, 0, min(HEAD, most))
         elif self._shape == "compressed":
-            with contextlib.suppress(UnreadableError):
-                for piece in compressed.pieces(self.path, HEAD):
+            try:
+                for piece in compressed.pieces(self.path, min(HEAD, most)):
                     data += piece
+            except UnreadableError as error:
+                self.left_out.add(str(error))
         return data.removeprefix(_BOM).split(b"\n")[:-1]
 
     def _read_piece(self) -> bytes:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from beam.api import doctor
 from beam.api.doctor import checks
 from beam.api.verify import find_damage
+from beam.base.clock import SystemClock
 from beam.broker import standing
 from tests.support.context import Root
 
@@ -140,3 +144,24 @@ def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missin
     (folded,) = [check for check in checks(root.context) if check.what == "unverified"]
     assert folded.result == "note" and "amp, " in folded.detail
     assert "amp" not in names and "agent amp" in [check.what for check in checks(root.context, every=True)]
+
+
+def test_sessions_of_clis_that_can_not_be_read_whole_are_named_with_the_number(root: Root, tmp_path: Path) -> None:
+    context = structs.replace(root.context, environ={"HOME": str(tmp_path)}, clock=SystemClock())
+    sessions = tmp_path / ".codex/sessions/2026/11/24"
+    sessions.mkdir(parents=True)
+    assert [one for one in checks(context) if one.what.startswith("sessions")] == []
+    (sessions / "rollout-a.jsonl").write_bytes(b'no JSON\n{"type":"session_meta"}\n{"type":"event_msg"}\n')
+    (sessions / "rollout-b.jsonl").write_bytes(b'{"type":"x\\u001b[2J"}\n')
+    (tmp_path / ".codex/archived_sessions").mkdir()
+    old = tmp_path / ".codex/archived_sessions/rollout-c.jsonl.gz"
+    old.write_bytes(b"")
+    long_ago = tmp_path / ".codex/archived_sessions/rollout-d.jsonl"
+    long_ago.write_bytes(b"no JSON\n")
+    for path in (old, long_ago):
+        os.utime(path, ns=(1, 1))
+    (found,) = [one for one in checks(context) if one.what.startswith("sessions")]
+    assert (found.what, found.result) == ("sessions codex", "note")
+    assert found.detail.startswith("4 records were left out: 1 a file of an unknown form, ")
+    assert "1 not JSON" in found.detail and "1 type record x??2J" in found.detail
+    assert found.detail.endswith(f"; in {old} and 2 more files")
