@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO, cast
 
 from beam import ExitCode, NotFoundError, UsageError
@@ -14,10 +14,11 @@ from beam.cli.parameters import argument, option
 
 if TYPE_CHECKING:
     from beam import Beam
-    from beam.cli.render.stream import EventLine
+    from beam.cli.render.stream import EventLine, Stream
 
 app = App()
 _FORMATS = ("md", "html", "json")
+_END_BYTES = 128 * 1024  # of a journal, read first for its last lines
 
 
 @app.verb()
@@ -69,14 +70,15 @@ def log(
 
         lines = iter(subagent_lines(agent, lines, subagent))
     begin, end = _parse_times(since, until)
-    fitting: Iterator[EventLine] = (
-        line
-        for line in lines
-        if line.event.seq > after
-        and (turn is None or line.event.turn == turn)
-        and (begin is None or line.event.ts >= begin)
-        and (end is None or line.event.ts <= end)
-    )
+
+    def fits(line: EventLine) -> bool:
+        event = line.event
+        is_in_time = (begin is None or event.ts >= begin) and (end is None or event.ts <= end)
+        return event.seq > after and (turn is None or event.turn == turn) and is_in_time
+
+    if last is not None and form is None and found == agent and not once and subagent is None:
+        lines = _end_of_journal(call, agent, fits, last, as_json=as_json, raw=raw)
+    fitting = (line for line in lines if fits(line))
     if form is not None:
         return _print_conversation(call, found, fitting, form, last)
     if as_json and last is not None:
@@ -87,10 +89,7 @@ def log(
     count = 0
     for line in fitting:
         count += 1
-        if raw:
-            _print_raw(line, out)
-        else:
-            stream.batch((line,))
+        _print(line, stream, out, raw=raw)
     stream.end()
     if tail is not None:
         tail.print()
@@ -104,6 +103,56 @@ def log(
             f"{agent} has no turn {turn}", f"beam status {found} shows how many turns it has", subject=str(turn)
         )
     return 0
+
+
+def _print(line: EventLine, stream: Stream, out: TextIO, *, raw: bool) -> None:
+    if raw:
+        _print_raw(line, out)
+    else:
+        stream.batch((line,))
+
+
+def _end_of_journal(
+    call: Context, agent: str, fits: Callable[[EventLine], bool], last: int, *, as_json: bool, raw: bool
+) -> Iterator[EventLine]:
+    """Yield the lines of an end of the agent's journal, the shortest of a few that has all that the last `last` lines
+    to print depend on."""
+    from beam.cli.render.stream import EventLine
+
+    place, size = call.beam.home.agent(agent).dir, _END_BYTES
+    while True:
+        found, is_all = call.beam.last_events(agent, size)
+        lines = [EventLine(event, agent_dir=place) for event in found]
+        fitting = [line for line in lines if fits(line)]
+        enough = len(fitting) >= last if as_json else _has_last_lines(call, fitting, last, raw=raw)
+        if is_all or (enough and fitting):
+            return iter(lines)
+        size *= 8
+
+
+def _has_last_lines(call: Context, lines: list[EventLine], last: int, *, raw: bool) -> bool:
+    """Return whether these lines are printed as at least `last` lines, and the last of those do not depend on earlier
+    events."""
+    from beam import events
+    from beam.cli.render.stream import Stream
+
+    tail = _Tail(sys.stdout, last)
+    out = cast("TextIO", tail)
+    stream = Stream(out, as_json=False, verbose=call.verbose)
+    for tail.position, line in enumerate(lines):
+        _print(line, stream, out, raw=raw)
+    stream.end()
+    known = {event.call_id for line in lines if isinstance(event := line.event, events.ToolCalled)}
+    failed = {event.message_id for line in lines if isinstance(event := line.event, events.TurnFinished)}
+    for line in lines[tail.first_position :]:
+        match line.event:
+            case events.ToolReturned(call_id=call_id) if call_id not in known:
+                return False
+            case events.MessageDead(message_id=message_id) if message_id not in failed:
+                return False
+            case events.MessageQueued(thread=thread, sender=sender) if thread and sender != "human":
+                return False  # its thread has a number, counted from the beginning
+    return tail.is_full
 
 
 def _print_conversation(call: Context, agent: str, lines: Iterator[EventLine], form: str, last: int | None) -> int:
@@ -202,15 +251,26 @@ def _print_raw(line: EventLine, out: TextIO) -> None:
 
 class _Tail:
     """A text stream that keeps the last `count` texts written to it, until `print` writes them to `stream`. Each
-    written text is one line."""
+    written text is one line; `position` is the index of the event that it is about."""
 
     def __init__(self, stream: TextIO, count: int) -> None:
+        self.position = 0
         self._stream = stream
-        self._lines: deque[str] = deque(maxlen=count)
+        self._lines: deque[tuple[int, str]] = deque(maxlen=count)
         self.encoding = stream.encoding
 
+    @property
+    def first_position(self) -> int:
+        """Return the index of the event of the first kept line."""
+        return self._lines[0][0] if self._lines else self.position + 1
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether as many lines were written as are kept."""
+        return len(self._lines) == self._lines.maxlen
+
     def write(self, text: str) -> int:
-        self._lines.append(text)
+        self._lines.append((self.position, text))
         return len(text)
 
     def fileno(self) -> int:
@@ -221,4 +281,4 @@ class _Tail:
 
     def print(self) -> None:
         """Print the kept lines."""
-        self._stream.writelines(self._lines)
+        self._stream.writelines(text for _, text in self._lines)

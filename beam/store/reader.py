@@ -112,3 +112,48 @@ class Reader:
             return
         except OSError as error:
             raise files.disk_error("read", path, error) from error
+
+
+def last_events(directory: Path, size: int) -> tuple[list[AnyEvent], bool]:
+    """Return the events in about the last `size` bytes of a journal, and whether the journal has no others.
+
+    Damage before these bytes is not noticed. Raises CorruptError, DiskError.
+    """
+    found: list[AnyEvent] = []
+    names = segments(directory)
+    for name in reversed(names):
+        path = directory / name
+        try:
+            whole = path.stat().st_size
+            begin = max(0, whole - size)
+            found[:0] = _events_from(path, begin, is_last=name == names[-1])
+        except FileNotFoundError:  # removed just now, with all before it
+            break
+        except OSError as error:
+            raise files.disk_error("read", path, error) from error
+        if begin:
+            return found, False
+        size -= whole
+    return found, True
+
+
+def _events_from(path: Path, begin: int, *, is_last: bool) -> list[AnyEvent]:
+    """Return the events of the lines of a segment that begin after the byte `begin`."""
+    lines, found, is_in_line = LineDecoder(path), list[AnyEvent](), True  # the first line is the snapshot, or cut
+    at = begin
+    try:
+        for data in files.read_pieces(path, begin):
+            end = data.find(b"\n") + 1 if is_in_line else 0
+            if not is_in_line or end:
+                found += lines.feed(data[end:], at + end) if is_in_line else lines.feed(data)
+                is_in_line = False
+            elif not begin:
+                check_snapshot(path, data, at + len(data))
+            at += len(data)
+        if not is_last:
+            lines.check_whole()
+    except CorruptError:
+        if not begin:
+            raise
+        return _events_from(path, 0, is_last=is_last)  # a notice before `begin` may explain it
+    return found

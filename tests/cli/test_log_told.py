@@ -8,13 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import structs
 
 import beam
 from beam.api import Beam
 from beam.base import clock
 from beam.base.errors import NotFoundError, UsageError
 from beam.model import events
+from beam.model.outcome import Status
 from beam.root.paths import RootPaths
 from tests.support.inside import Inside, Told
 
@@ -49,7 +52,13 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Any:
         found.asked.append(named)
         yield [SimpleNamespace(event=each, lane="1qaz4" if each.seq == 2 else None, agent_dir=None) for each in FOUND]
 
+    def read_end(_: Beam, agent: str, size: int) -> tuple[list[events.AnyEvent], bool]:
+        count = size // (128 * 1024)  # one event, then eight
+        found.asked.append((agent, count))
+        return found.events[-count:], count >= len(found.events)
+
     monkeypatch.setattr(Beam, "agent_of", agent_of)
+    monkeypatch.setattr(Beam, "last_events", read_end)
     monkeypatch.setattr(Beam, "events", read)
     monkeypatch.setattr(beam, "watch_root", watch_root, raising=False)
     place = SimpleNamespace(dir=Path("/r/bot"), lanes=lambda: found.lanes)
@@ -103,7 +112,7 @@ def test_a_turn_that_there_is_not_is_an_error_and_no_events_a_note(inside: Insid
 def test_what_the_cli_itself_wrote_is_printed(inside: Inside, journal: Any) -> None:
     assert inside("log", "bot", "--raw").out == '{"native":1}\x1b\n'
     assert inside("log", "bot", "--raw", "-n", "1").out == '{"native":1}\x1b\n'
-    assert journal.asked == [("bot", 0)] * 2
+    assert journal.asked == [("bot", 0), ("bot", 1), ("bot", 8)]
 
 
 def test_temporary_sessions_are_named_or_included(inside: Inside, journal: Any) -> None:
@@ -222,3 +231,35 @@ def test_what_is_internal_is_printed_to_those_who_want_more(inside: Inside, jour
     assert inside("log", "bot").out == ""
     assert inside("-v", "log", "bot").out == "03:04:01 bot      · process ended: code 0\n"
     assert inside("log", "bot", "-v", "-n", "1").out == "03:04:01 bot      · process ended: code 0\n"
+
+
+def test_the_last_lines_are_those_of_the_whole_journal_wherever_what_they_depend_on_is(
+    inside: Inside, journal: Any
+) -> None:
+    place: dict[str, Any] = {"agent": "bot", "ts": "2026-01-02T03:04:05.000000Z", "turn": 1, "message_id": "bot-1"}
+    asked: dict[str, Any] = {**place, "sender": "other", "text": "question"}
+    bodies: list[events.AnyEvent] = [
+        events.MessageQueued(**asked, thread="t-1"),
+        events.ToolCalled(**place, call_id="c1", name="Bash", input=msgspec.Raw(b'{"command":"ls"}')),
+        *(events.Text(**place, text=f"line {number}") for number in range(30)),
+        events.Notice(**place, text="its CLI says so", code="x", raw="{}"),
+        events.ToolReturned(**place, call_id="c1", output="files"),
+        *(events.Text(**place, text=f"more {number}") for number in range(9)),
+        events.MessageQueued(**asked, thread="t-2"),
+        events.ToolCalled(**place, call_id="c2", name="Bash", input=msgspec.Raw(b"{}")),
+        events.TurnFinished(**place, status=Status.FAILED, exit_code=1),
+        events.MessageDead(**place, reason="it failed"),
+    ]
+    journal.events = [structs.replace(each, seq=seq) for seq, each in enumerate(bodies, 1)]
+    for words in ((), ("--raw",), ("--turn", "1")):
+        whole = inside("log", "bot", *words).out.splitlines(keepends=True)
+        for count in range(1, len(whole) + 2):
+            assert inside("log", "bot", "-n", str(count), *words).out == "".join(whole[-count:]), (count, words)
+
+
+def test_the_last_lines_are_read_from_the_end_of_the_journal_alone(inside: Inside, journal: Any) -> None:
+    journal.events = [text(f"line {seq}", seq % 10, message_id=None) for seq in range(1, 1000)]
+    for words in (("-n", "5"), ("-n", "5", "--json")):
+        journal.asked.clear()
+        assert len(inside("log", "bot", *words).out.splitlines()) == 5
+        assert journal.asked == [("bot", 1), ("bot", 8)]

@@ -82,6 +82,15 @@ class LookVerbs(OpenedRoot):
         paths = self._existing_paths(agent)
         yield from Reader(paths.journal, after).poll()
 
+    def last_events(self, agent: str, size: int) -> tuple[list[AnyEvent], bool]:
+        """Return the events in about the last `size` bytes of the agent's journal, and whether these are all of it.
+
+        Damage before these bytes is not noticed.
+        """
+        from beam.store.reader import last_events
+
+        return last_events(self._existing_paths(agent).journal, size)
+
     def history(self, agent: str, context: ContextMode = "recent") -> str:
         """Return the conversation in the agent's session, as a quote for the prompt of another agent.
 
