@@ -78,7 +78,7 @@ def log(
 
     if last is not None and form is None and found == agent and not once and subagent is None:
         lines = _end_of_journal(call, agent, fits, last, as_json=as_json, raw=raw)
-    fitting = (line for line in lines if fits(line))
+    fitting: Iterator[EventLine] = (line for line in lines if fits(line))
     if form is not None:
         return _print_conversation(call, found, fitting, form, last)
     if as_json and last is not None:
