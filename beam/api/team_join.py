@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from beam.api.team_actions import TeamActions
-from beam.base.errors import BeamError, NotFoundError, SignalledError, UsageError
+from beam.base.errors import BeamError, NotFoundError, SignalledError, UnsupportedError, UsageError
 from beam.model.message import Access
 from beam.model.outcome import Status
 from beam.process import tree
@@ -29,6 +29,7 @@ from beam.teams.act import TeamFiles
 from beam.teams.model import LEAD, Mail, Task
 from beam.teams.task_files import PENDING
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
+from beam.turns.choice import lowest_access
 
 if TYPE_CHECKING:
     from beam.api.beam import Beam
@@ -62,6 +63,7 @@ class Membership:
         self._joining = joining
         self._name = LEAD if joining.leads else joining.name
         self._note = note
+        self._access = joining.access
         self._failed: set[str] = set()  # tasks that this member does not take again on its own
         self._given_back: list[str] = []  # tasks of a killed member whose place this one took
         self._joined_ms = 0
@@ -97,6 +99,7 @@ class Membership:
         if not frames.MEMBER_NAME.fullmatch(self._name):
             raise UsageError(f"{self._name!r} is not a member's name", "use --name", subject=self._name)
         self._check_alone()
+        self._access = self._access_of_turns()
         if joining.leads:
             if self._files.roster().session_id and not _made_by_beam(self._files):
                 raise UsageError(f"{self._team} is led by Claude Code", "join it without --lead")
@@ -136,6 +139,23 @@ class Membership:
         )
         self._files.post(self._lead(), hello, sender=self._name, summary=f"{self._name} joined")
         self._note(f"{joining.agent} is {self._name} in {self._team}, with {access}")
+
+    def _access_of_turns(self) -> Access | None:
+        """Return the access for which each message asks: None for a program, which has none that could be set. Raises
+        UnsupportedError for a program that may do more than this member, because it could do nothing here."""
+        agent, access = self._joining.agent, self._joining.access
+        shown = self._beam.agent(agent)
+        if access is None or any(each.access for each in shown.card.faces.values()):
+            return access
+        own = shown.settings.access or "full"
+        if lowest_access(own, access) != own:
+            raise UnsupportedError(
+                f"{agent} may do what its program does ({own}), and this member has access {access} at the most",
+                f"beam team join {self._team} {agent} --access own; or, if the program does no more than that, say so: "
+                f"beam agent set {agent} access={access}",
+                subject=agent,
+            )
+        return None
 
     def _check_alone(self) -> None:
         agent, root = self._joining.agent, str(self._beam.home.root)
@@ -305,7 +325,7 @@ class Membership:
         rule. Return whether the turn completed, and its answer."""
         joining = self._joining
         try:
-            message = self._beam.message(joining.agent, text, key=key, access=joining.access)
+            message = self._beam.message(joining.agent, text, key=key, access=self._access)
             outcome = self._beam.deliver(structs.replace(message, at_most=joining.access))
         except SignalledError:
             raise

@@ -18,7 +18,7 @@ import pytest
 from beam.api import team_join
 from beam.api.team_actions import TeamActions
 from beam.api.team_join import Joining, Membership
-from beam.base.errors import BeamError, LimitError, SignalledError, UnfinishedError, UsageError
+from beam.base.errors import BeamError, LimitError, SignalledError, UnfinishedError, UnsupportedError, UsageError
 from beam.model.message import Access, Message, Options, Payload
 from beam.model.outcome import Outcome, Status
 from beam.process import tree
@@ -43,6 +43,12 @@ class Agents:
         self.nested: list[str | None] = []
         self.keys: list[str | None] = []
         self.bounds: list[Access | None] = []
+        self.accesses: tuple[Access, ...] = ("read", "edit", "full")
+        self.configured: Access | None = None
+
+    def agent(self, agent: str) -> SimpleNamespace:
+        faces = {"exec": SimpleNamespace(access=self.accesses)}
+        return SimpleNamespace(card=SimpleNamespace(faces=faces), settings=SimpleNamespace(access=self.configured))
 
     def folder(self, agent: str) -> str:
         return f"/work/{agent}"
@@ -653,3 +659,29 @@ def test_in_a_team_without_a_lead_answers_go_to_the_leads_inbox(crew: Crew) -> N
     crew.files.post("ann", "hi", sender="stranger")
     crew.join()
     assert crew.texts() == ["answer 1"]
+
+
+@pytest.mark.parametrize(
+    ("configured", "access"), [("read", "read"), ("read", "full"), ("edit", "edit"), (None, "full"), (None, None)]
+)
+def test_a_program_that_does_no_more_than_the_member_may_is_asked_for_no_access(
+    crew: Crew, configured: Access | None, access: Access | None
+) -> None:
+    crew.agents.accesses, crew.agents.configured = (), configured
+    crew.join(lambda: crew.files.post("ann", "hello", sender="bob"), access=access)
+    assert [asked for _, _, asked in crew.agents.sent] == [None] and crew.agents.bounds == [access]
+
+
+@pytest.mark.parametrize(("configured", "own"), [(None, "full"), ("edit", "edit")])
+def test_a_program_that_may_do_more_than_the_member_does_not_join_and_is_told_how(
+    crew: Crew, configured: Access | None, own: str
+) -> None:
+    crew.agents.accesses, crew.agents.configured = (), configured
+    hint = (
+        "beam team join crew worker --access own; or, if the program does no more than that, say so: "
+        "beam agent set worker access=read"
+    )
+    what = f"worker may do what its program does ({own}), and this member has access read at the most"
+    with refused(UnsupportedError, what, hint, subject="worker"):
+        crew.join()
+    assert crew.files.roster().member("ann") is None and crew.mail() == []
