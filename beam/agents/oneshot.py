@@ -121,8 +121,8 @@ class OutputSummary(Struct, kw_only=True):
     requested id, "" if there is no proof. `nameless`: the CLI reports no session id, so each turn is a new session.
     `retry` is the reason of the last retry. `retried` says how the answer ended that the last retry replaces: `length`,
     `refused` or "" (otherwise). If beam ends the turn at that retry, the turn ended in the same way. `counts`: the
-    figures of a model call were counted. `calls` maps the ids of the open tool calls to their names and inputs. Figures
-    that the CLI does not report stay None.
+    figures of a model call were counted. `partial`: the figures lack some calls, such as a subagent's. `calls` maps the
+    ids of the open tool calls to their names and inputs. Figures that the CLI does not report stay None.
     """
 
     name: str
@@ -138,6 +138,7 @@ class OutputSummary(Struct, kw_only=True):
     retry: Failure | None = None
     retried: str = ""
     counts: bool = False
+    partial: bool = False
     ended: str = ""
     lost: str = ""
     nameless: bool = False
@@ -260,6 +261,7 @@ def verdict(turn: Turn, exit: Exit, summary: OutputSummary) -> tuple[list[Event]
         **structs.asdict(summary.work),
         denials=tuple(summary.denials),
         unfinished=_unfinished_calls(summary) if status in ANSWERS else (),
+        partial=True if summary.partial else msgspec.UNSET,
     )
 
 

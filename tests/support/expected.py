@@ -43,6 +43,8 @@ def _plain(value: Any) -> Any:
         return json.loads(bytes(value))
     if isinstance(value, set | frozenset):
         return sorted(value)
+    if isinstance(value, type):
+        return value.__name__
     return value.pattern if isinstance(value, re.Pattern) else value
 
 

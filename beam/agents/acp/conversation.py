@@ -117,6 +117,8 @@ class AcpLink:
         value = json_object(line) or {}
         if "id" not in value:
             is_cancel = frame.method == CANCEL_METHOD
+            if not is_cancel and self._reader is not None:
+                self._reader.on_own_message(frame.method, obj(value, "params"))
             return self._requests.on_withdrawn(obj(value, "params").get("requestId")) if is_cancel else []
         if frame.id is None:
             return [wire.refusal(value["id"], "an id is a text or a whole number")]

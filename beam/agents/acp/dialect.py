@@ -3,14 +3,26 @@ agents have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Literal
+from collections.abc import Callable, Collection, Mapping
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from beam.agents.base import Turn, Verdict
+from beam.agents.fields import Object
 from beam.model.message import Access
 
 Counts = Literal["nothing", "calls", "turn", "process", "session"]
+
+
+class EndReader(Protocol):
+    """Reads an agent's own messages about one turn, which say more about its end than the protocol can."""
+
+    def read(self, method: str, params: Object) -> None:
+        """Read a notification that is not part of the protocol."""
+
+    def refine(self, verdict: Verdict) -> Verdict:
+        """Return the verdict on the turn with what the messages say. `verdict` is the one by the protocol alone."""
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
@@ -37,7 +49,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
     agent's text is the error. `files_as_text`: attached texts, and the paths of all other files except images, are sent
     as text, because with the protocol's own parts for files the model would not get images or contents.
     `starts_with_system`: the system prompt is an argument of the process. `meta` are the fields that the agent wants in
-    `_meta` when a session is opened.
+    `_meta` when a session is opened. `notices`: the agent can send its notices apart from its answer. `ends` maps the
+    last text of a turn whose model failed to how the answer ended (`length`, `refused`). `uncounted` are the beginnings
+    of the names, or the titles, of calls that start a subagent, if the agent's figures lack the subagent's.
+    `end_reader` makes a reader of the agent's own messages about the end of a turn; None if there are none.
     """
 
     name: str
@@ -61,3 +76,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     files_as_text: bool = False
     starts_with_system: bool = False
     meta: Mapping[str, object] = {}
+    notices: bool = False
+    ends: Mapping[str, str] = {}
+    uncounted: tuple[str, ...] = ()
+    end_reader: Callable[[Turn], EndReader] | None = None

@@ -43,7 +43,8 @@ class Opening:
 
     def begin(self, now: float) -> list[Step]:
         """Return the first step. The beginning ends with a `Ready` or a `Broken` step."""
-        params: Object = {"protocolVersion": _VERSION, "clientCapabilities": {}, "clientInfo": _CLIENT}
+        can: Object = {"session": {"notices": {}}} if self._dialect.notices else {}
+        params: Object = {"protocolVersion": _VERSION, "clientCapabilities": can, "clientInfo": _CLIENT}
         return [self._calls.call("initialize", params, self._on_initialized, now + START_S)]
 
     # -- the session ---------------------------------------------------------------------------------------------------

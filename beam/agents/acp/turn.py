@@ -22,7 +22,7 @@ from beam.agents.fields import Object, object_of, objects_of, string
 from beam.agents.images import image_in_block
 from beam.model import events
 from beam.model.events import Event, PlanStep
-from beam.model.outcome import Denial, Status
+from beam.model.outcome import Class, Denial, Status
 
 _PROGRESS_S = 1.0
 _HTTP_STATUS = re.compile(r"[45]\d\d ")
@@ -58,6 +58,7 @@ class TurnReader:
         self._subagents = Subagents()
         self._is_alive = False  # the agent said or did something
         self._is_failing = False  # the agent's status says that its model failed
+        self._end_reader = None if dialect.end_reader is None else dialect.end_reader(turn)
         self._progress: dict[str, tuple[float, str]] = {}  # the time and the text of the last progress event, by call
 
     def on_begun(self) -> list[Event]:
@@ -118,6 +119,11 @@ class TurnReader:
         if keys and isinstance(value, str) and value != "idle":
             self._is_failing = value == failing
 
+    def on_own_message(self, method: str, params: Object) -> None:
+        """Read a notification that is the agent's own."""
+        if self._end_reader is not None:
+            self._end_reader.read(method, params)
+
     def on_unknown(self, what: str, line: bytes) -> list[Event]:
         """Return the event for a line of unknown meaning."""
         return oneshot.with_raw_line(self._unknown_event(what), line)
@@ -154,6 +160,8 @@ class TurnReader:
         if not text or text.startswith(self._dialect.noise or ("\0",)) or self._is_aside(text):
             return counted
         ended = self._end_thoughts()
+        if text.strip() in self._dialect.ends:
+            ended += self._end_text()
         self._is_alive = True
         if update.message_id != self._message_id and update.message_id is not None:
             ended += self._end_text()
@@ -206,6 +214,8 @@ class TurnReader:
         if call.is_recorded:
             return []
         call.is_recorded = self._is_alive = True
+        named = (call.name, call.title if call.kind == "other" else "")
+        self._summary.partial |= any(word.startswith(self._dialect.uncounted or ("\0",)) for word in named)
         self._progress[call.id] = (float("-inf"), call.text)
         if call.parent is not None:  # a subagent's call does not change the answer
             given = raw_json(call.input)
@@ -273,13 +283,23 @@ class TurnReader:
             return emitted, structs.replace(self._verdict(emitted, Exit(code=0)), status=Status.LIMIT, reason=reason)
         if not self._summary.ended:
             emitted += self._summary.on_failed(f"{self._dialect.name} ended the turn with {stop or 'no reason'!r}")
+        elif self._is_failing and (end := self._end_in_answer()):
+            self._summary.ended = end
         elif failure := self._failure_in_answer():
             emitted += self._summary.on_failed(failure)
         elif not self._is_alive and stop == "end_turn":  # some agents end a turn like this if their model failed
-            emitted += self._summary.on_failed(
-                f"{self._dialect.name} ended the turn without a word; its own log may say why"
-            )
+            text = f"{self._dialect.name} ended the turn without a word; its own log may say why"
+            emitted += self._summary.on_failed(text, class_=Class.EMPTY)
         return emitted, self._verdict(emitted, Exit(code=0))
+
+    def _end_in_answer(self) -> str:
+        """Return how the answer ended if the last text says so, and take that text out of the answer; "" if it does
+        not."""
+        texts = self._summary.texts
+        end = self._dialect.ends.get(texts[-1].strip(), "") if texts else ""
+        if end:
+            self._summary.texts = texts[:-1]
+        return end
 
     def _failure_in_answer(self) -> str:
         """Return the failure that the agent reports in place of an answer; "" if the text is an answer.
@@ -328,7 +348,13 @@ class TurnReader:
     def _verdict(self, emitted: list[Event], exit: Exit) -> Verdict:
         more, verdict = oneshot.verdict(self.turn, exit, self._summary)
         emitted += more
-        return verdict
+        if self._end_reader is None or verdict.status is Status.CANCELLED:
+            return verdict
+        refined = self._end_reader.refine(verdict)
+        if refined.status is Status.TRUNCATED and refined.reply is None:
+            told = [text for text in self._summary.texts if text.strip() != refined.reason]  # not the CLI's own words
+            return structs.replace(refined, reply="".join(told) or None)
+        return refined
 
 
 def _text_of(content: object) -> str:

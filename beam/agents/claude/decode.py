@@ -12,7 +12,6 @@ import msgspec
 
 from beam.agents.base import Exit, Native, Turn, Verdict, native, raw_json
 from beam.agents.claude import verdict as verdicts
-from beam.agents.claude.hooks import words_of_block, words_of_stop
 from beam.agents.claude.system import SYSTEM_DECODERS
 from beam.agents.claude.tasks import Tasks
 from beam.agents.claude.tools import Tools
@@ -123,10 +122,7 @@ class FrameDecoder:
         decode = SYSTEM_DECODERS.get(subtype)
         if subtype == "compact_boundary":
             self._repeated |= set(strings(obj(obj(value, "compact_metadata"), "preserved_messages"), "all_uuids"))
-        if value.get("prevent_continuation") is True:
-            self._summary.blocked, self._summary.hook = True, words_of_block(value)
-        elif subtype == "hook_response":
-            self._summary.hook = words_of_stop(value) or self._summary.hook
+        self._summary.on_stop_told(value)
         if decode is not None:
             return decode(value)
         if subtype == "init":
@@ -246,8 +242,8 @@ class FrameDecoder:
         if value.get("isReplay") is True or string(value, "uuid") in self._repeated:
             return []
         parent = string(value, "parent_tool_use_id") or None
-        if value.get("refusal_retry") is True and parent is None:
-            self._summary.withheld = True
+        if parent is None:
+            self._summary.on_stop_told(value)
         message = obj(value, "message")
         content = message.get("content")
         if isinstance(content, str):

@@ -16,6 +16,7 @@ from msgspec import field
 from beam.agents import figures
 from beam.agents.base import Exit, Turn, Verdict, died, raw_json
 from beam.agents.claude.counted import UsageCounter, plain_name
+from beam.agents.claude.hooks import words_of_block, words_of_stop
 from beam.agents.failures import is_refusal
 from beam.agents.fields import Object, integer, obj, objects, string, strings
 from beam.model.outcome import Class, Denial, SessionNote, Status, Total
@@ -70,6 +71,7 @@ _CLASS_BY_TEXT = (  # parts of the text of a failure for which the API gave no s
 )
 _SIGNALS = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 LOST_SESSION_TEXT = "No conversation found with session ID: "
+_WITHHELD_TEXT = "safeguards stopped the response above"  # of a notice, where the line after it is not marked
 TRUNCATED_STOP_REASONS = ("max_tokens", "model_context_window_exceeded", "pause_turn", "compaction")
 _END_BY_SUBTYPE = {  # of versions whose results have no `terminal_reason`
     "error_max_turns": "max_turns",
@@ -138,6 +140,17 @@ class OutputSummary(msgspec.Struct, kw_only=True):
         """Return the agent's last text; None if there is none."""
         return ("" if self.cut_off else "\n\n").join(self.texts) or None
 
+    def on_stop_told(self, message: Object) -> None:
+        """Record what a line about the conversation itself says of a stop: by a hook, or by a safeguard."""
+        subtype = string(message, "subtype")
+        is_noticed = subtype == "informational" and _WITHHELD_TEXT in string(message, "content")
+        if message.get("refusal_retry") is True or is_noticed:
+            self.withheld = True
+        elif message.get("prevent_continuation") is True:
+            self.blocked, self.hook = True, words_of_block(message)
+        elif subtype == "hook_response":
+            self.hook = words_of_stop(message) or self.hook
+
     def on_result(self) -> None:
         """Begin with the lines after a result."""
         self.texts, self.error, self.hook = [], "", ""
@@ -168,7 +181,7 @@ def lost_session_id(turn: Turn, text: str) -> str | None:
 def verdict_of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
     """Return the verdict of one result line, without the facts that are known only at the end of the process."""
     denials = denials_of(result, summary)
-    status, class_, reason = _judge(turn, result, summary, denials)
+    status, class_, reason = judge(turn, result, summary, denials)
     text = result.get("result")
     reply = text if isinstance(text, str) and result.get("is_error") is False and not summary.blocked else None
     if summary.cut_off or summary.withheld or (not reply and status is not Status.FAILED):
@@ -193,9 +206,10 @@ def verdict_of_result(turn: Turn, result: Object, summary: OutputSummary) -> Ver
     )
 
 
-def _judge(
+def judge(
     turn: Turn, result: Object, summary: OutputSummary, denials: tuple[Denial, ...]
 ) -> tuple[Status, Class | None, str | None]:
+    """Return the status, the class and the reason of a turn with this result."""
     stop, subtype = string(result, "stop_reason"), string(result, "subtype")
     end = string(result, "terminal_reason") or _END_BY_SUBTYPE.get(subtype, "")
     status, class_ = _VERDICT_BY_END.get(end, (Status.FAILED, Class.UNKNOWN))
@@ -204,7 +218,7 @@ def _judge(
         return Status.REFUSED, None, _first_line(string(result, "result")) or "the model refused"
     if status is Status.LIMIT:
         return status, None, reported or subtype
-    if summary.error == "max_output_tokens":
+    if "max_output_tokens" in (summary.error, string(result, "api_error")):
         return Status.TRUNCATED, None, _first_line(string(result, "result"))
     if result.get("stopped_by_permission_check") is True:
         return Status.FAILED, Class.STOPPED, reported or "a permission check of claude's stopped the turn"

@@ -15,6 +15,7 @@ from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.claude import exec as headless
 from beam.agents.claude.dialogue import rights
+from beam.agents.claude_agent_acp.result import RAW_MESSAGES, ResultReader
 from beam.agents.fields import Object
 from beam.agents.link import Link
 from beam.agents.oneshot import check_access
@@ -30,9 +31,12 @@ DIALECT = Dialect(
     fork=True,
     counts="turn",
     sets_model=True,
+    notices=True,
+    uncounted=("Agent", "Task"),
+    end_reader=ResultReader,
 )
 CAPABILITIES = structs.replace(
-    ACP_CAPABILITIES, fork=True, tokens=True, denials=True, access=tuple(MODES), outbox=("full",)
+    ACP_CAPABILITIES, fork=True, tokens=True, denials=True, whole=True, access=tuple(MODES), outbox=("full",)
 )
 
 
@@ -53,13 +57,17 @@ def link(turn: Turn, host: Host) -> Link:
     """Return a new conversation with one process."""
     from beam.agents.acp.conversation import AcpLink
 
-    return AcpLink(turn, structs.replace(DIALECT, meta={"claudeCode": {"options": session_options(turn)}}))
+    return AcpLink(turn, structs.replace(DIALECT, meta=_meta(turn)))
+
+
+def _meta(turn: Turn) -> Object:
+    return {"claudeCode": {"options": session_options(turn), "emitRawSDKMessages": RAW_MESSAGES}}
 
 
 def session_options(turn: Turn) -> Object:
     """Return the options of a session with the turn's access, as Claude Code's SDK names them."""
     withheld = rights.disallowed_tools_flag(turn.access)[1].split(",")
-    given: Object = {"promptSuggestions": False, "disallowedTools": withheld}
+    given: Object = {"promptSuggestions": False, "disallowedTools": withheld, "includeHookEvents": True}
     if turn.access != "full":
         given["allowDangerouslySkipPermissions"] = False
     if headless.leaves_folder_out(turn):

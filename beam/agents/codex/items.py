@@ -63,6 +63,7 @@ class ItemReader:
         call_id, (name, arguments) = self._prefix + item.id, _name_and_input(item)
         called = [] if call_id in self._summary.calls else self._summary.on_called(call_id, name, arguments)
         output, failed = _output(item), item.status in ("failed", "declined")
+        self._summary.partial |= bool(strings_of(item.receiver_thread_ids))  # threads of their own, not counted here
         emitted = called + self._summary.on_returned(call_id, output, is_error=failed)
         if item.type == "mcp_tool_call":
             emitted += images_in(objects(object_of(item.result), "content"), call_id=call_id)

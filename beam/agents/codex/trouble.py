@@ -14,9 +14,9 @@ from beam.model.events import Event
 from beam.model.outcome import Class
 
 _RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d{1,9})/(\d{1,9})|waiting for network) ?\((.*)\)\Z", re.DOTALL)
-_INCOMPLETE_PREFIX = "Incomplete response returned, reason: "
-_INCOMPLETE = re.compile(_INCOMPLETE_PREFIX + r"(\w+)")
-_END_BY_REASON = {"max_output_tokens": "length", "content_filter": "refused"}
+INCOMPLETE_PREFIX = "Incomplete response returned, reason: "
+_INCOMPLETE = re.compile(INCOMPLETE_PREFIX + r"(\w+)")
+END_BY_REASON = {"max_output_tokens": "length", "content_filter": "refused"}
 _CLASS_BY_OWN_WORDS = (("high demand", Class.OVERLOADED), ("Missing environment variable", Class.AUTH))
 
 
@@ -43,8 +43,8 @@ class FailureReports:
 
     def on_retry(self, why: str, *, attempt: int | None = None, of: int | None = None) -> list[Event]:
         """Return the event of a retry."""
-        incomplete = _INCOMPLETE.search(why) if _INCOMPLETE_PREFIX in why else None
-        self._summary.retried = _END_BY_REASON.get(incomplete[1], "") if incomplete else ""
+        incomplete = _INCOMPLETE.search(why) if INCOMPLETE_PREFIX in why else None
+        self._summary.retried = END_BY_REASON.get(incomplete[1], "") if incomplete else ""
         return self._summary.retrying(why, attempt=attempt, of=of, class_=failure_class(why))
 
     def on_fatal(self, text: str, class_: Class | None = None) -> list[Event]:
@@ -52,9 +52,9 @@ class FailureReports:
         if text == self._error:
             return []
         self._error = text
-        incomplete = _INCOMPLETE.search(text) if _INCOMPLETE_PREFIX in text else None
-        if incomplete and incomplete[1] in _END_BY_REASON:
-            self._summary.ended = _END_BY_REASON[incomplete[1]]
+        incomplete = _INCOMPLETE.search(text) if INCOMPLETE_PREFIX in text else None
+        if incomplete and incomplete[1] in END_BY_REASON:
+            self._summary.ended = END_BY_REASON[incomplete[1]]
             return [events.Notice(text=text, code="incomplete")]
         return self._summary.on_failed(unwrap_api_message(text), class_=class_ or failure_class(text))
 

@@ -13,6 +13,7 @@ from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex import exec as headless
+from beam.agents.codex.trouble import END_BY_REASON, INCOMPLETE_PREFIX
 from beam.agents.link import Link
 from beam.agents.oneshot import check_access
 from beam.model.message import Access
@@ -28,9 +29,11 @@ DIALECT = Dialect(
     counts="turn",
     sets_model=True,
     fails_at=("codex", "threadStatus", "type", "systemError"),
+    ends={f"{INCOMPLETE_PREFIX}{reason}": end for reason, end in END_BY_REASON.items()},
+    uncounted=("spawnAgent", "resumeAgent", "sendInput", "Start subagent", "Interact with subagent"),
 )
 CAPABILITIES = structs.replace(
-    ACP_CAPABILITIES, fork=True, tokens=True, denials=True, access=tuple(MODES), outbox=("full",)
+    ACP_CAPABILITIES, fork=True, tokens=True, denials=True, whole=True, access=tuple(MODES), outbox=("full",)
 )
 
 

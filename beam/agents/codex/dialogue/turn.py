@@ -150,6 +150,7 @@ class TurnReader:
             began = (item.agent_thread_id,)
         for thread_id in began:
             self._children.setdefault(thread_id, self.prefix + item.id)
+        self._summary.partial |= bool(began)
 
     def _special_item(self, item: Item, *, is_over: bool) -> list[Event]:
         match item.type:
