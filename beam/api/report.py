@@ -33,7 +33,8 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     `failures` counts the turns that did not complete, by class, or by status if they have no class. `worked_s` is how
     long the turns took, `queued_s` how long their messages waited before, `asked_s` how long the turns waited for
     decisions (seconds); each field with `_most_s` is the longest single time. `estimated_usd` is the cost of the turns
-    whose CLI reported no cost, by the list prices of the day `prices_as_of`. `error` is set if a journal can't be read.
+    whose CLI reported no cost, by the list prices of the day `prices_as_of`. `partial` counts the turns whose figures
+    lack some model calls. `error` is set if a journal can't be read.
     """
 
     agent: str | None
@@ -50,6 +51,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     asked_s: float = 0.0
     asked_most_s: float = 0.0
     prices_as_of: str = PRICES_AS_OF
+    partial: int = 0
     error: str | None = None
 
     def plus(self, other: ReportLine) -> ReportLine:
@@ -67,6 +69,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
             worked_most_s=max(self.worked_most_s, other.worked_most_s),
             queued_most_s=max(self.queued_most_s, other.queued_most_s),
             asked_most_s=max(self.asked_most_s, other.asked_most_s),
+            partial=self.partial + other.partial,
         )
 
 
@@ -157,6 +160,7 @@ def _line(agent: str, event: TurnFinished, before: float, asked: float, longest:
         queued_most_s=before,
         asked_s=asked,
         asked_most_s=longest,
+        partial=int(event.partial is True),
     )
 
 

@@ -20,7 +20,7 @@ def report(
     """Print sums of turns by agent and model: cost, failures, how long they worked and how long they waited.
 
     QUEUED is how long messages waited for their turns, ASKED how long turns waited for decisions. Costs with ~ are
-    estimated from list prices.
+    estimated from list prices. Figures with + lack some model calls, such as those of subagents.
     """
     from beam import durations
     from beam import since as since_time

@@ -176,6 +176,11 @@ def test_tokens_are_counted_by_day(root: Root) -> None:
     assert len(activity(root.context, ["box"], now_ns=root.clock.now)["box"]) == 14
 
 
+def test_turns_whose_figures_lack_some_model_calls_are_counted() -> None:
+    whole, lacking = turn_lines("a", [*turn(0), *turn(20, partial=True)])
+    assert (whole.partial, lacking.partial, whole.plus(lacking).plus(lacking).partial) == (0, 1, 2)
+
+
 def test_sums_of_lines_are_exact() -> None:
     first = ReportLine(
         agent="a", model="m", turns=1, failures={"x": 1}, cost_usd=0.25, worked_s=1.0, worked_most_s=1.0,

@@ -36,7 +36,7 @@ def print_table(found: Sequence[ReportLine]) -> None:
                 line.agent or "total",
                 line.model or "",
                 str(line.turns),
-                f"{sum(known):,}" if known else "",
+                f"{sum(known):,}{'+' if line.partial else ''}" if known else "",
                 _cost(line),
                 *([share] if wide else []),
                 _time(line.worked_s, line.worked_most_s if has_room else 0),
@@ -60,7 +60,7 @@ def _spent(line: ReportLine) -> float:
 def _cost(line: ReportLine) -> str:
     if line.cost_usd is None and line.estimated_usd is None:
         return ""
-    return f"{'~' if line.estimated_usd is not None else ''}${_spent(line):.4f}"
+    return f"{'~' if line.estimated_usd is not None else ''}${_spent(line):.4f}{'+' if line.partial else ''}"
 
 
 def _time(total: float, most: float) -> str:

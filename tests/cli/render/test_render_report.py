@@ -80,3 +80,9 @@ def test_a_cost_is_marked_where_some_of_it_is_an_estimate(
 ) -> None:
     report.print_table([ReportLine(agent="a", model=None, **more)])
     assert capsys.readouterr().out.splitlines()[1].split("\t")[4] == cost
+
+
+def test_figures_that_lack_some_model_calls_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ReportLine(agent="a", model=None, turns=2, usage=Usage(output_tokens=1234), estimated_usd=0.5, partial=1)
+    report.print_table([line])
+    assert capsys.readouterr().out.splitlines()[1].split("\t")[3:5] == ["1,234+", "~$0.5000+"]
