@@ -91,6 +91,7 @@ IGNORED_METHODS = frozenset(
         "thread/realtime/transcript/delta",
         "thread/realtime/transcript/done",
         "thread/reverted",
+        "thread/search/partial",
         "thread/section/changed",
         "thread/started",
         "thread/status/changed",
