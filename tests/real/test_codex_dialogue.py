@@ -398,7 +398,6 @@ def methods(schema: Path) -> set[str]:
 ANSWERED = {
     *(requests.COMMAND_METHOD, requests.FILES_METHOD, requests.PERMISSIONS_METHOD, requests.ELICITATION_METHOD),
     *(requests.QUESTION_METHOD, requests.CLIENT_TOOL_METHOD, *requests.LEGACY_METHODS, *requests.REFUSED_METHODS),
-    "currentTime/read",
 }
 SENT = {
     *("initialize", "account/read", "config/read", "thread/start", "thread/resume", "thread/fork", "turn/start"),

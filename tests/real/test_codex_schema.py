@@ -21,7 +21,7 @@ from tests.support.repository import make_repository
 
 pytestmark = pytest.mark.real
 DEVIATIONS = {"config/mcpServer/reload: : {} is not of type 'null'"}  # Codex takes no parameters and empty ones alike
-REFUSED = {"account/chatgptAuthTokens/refresh", "attestation/generate", "currentTime/read", "of a newer version"}
+REFUSED = {"account/chatgptAuthTokens/refresh", "attestation/generate", "of a newer version"}
 
 SETTINGS = {"model": "m", "effort": "low", "mode": "plan"}
 

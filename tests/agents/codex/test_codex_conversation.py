@@ -512,7 +512,6 @@ ANSWERS: dict[str, Any] = {
     "attestation/generate": None,
     "applyPatchApproval": None,
     "execCommandApproval": None,
-    "currentTime/read": None,
     "of a newer version": None,
 }
 
