@@ -116,6 +116,7 @@ _LAZY = {
     "beam.root.git_place": "GitPlace",
     "beam.rules.rule": "Behavior",
     "beam.secrets.redact": "redact",
+    "beam.secrets.shown": "blanked",
     "beam.teams.board": "MailLine MemberLine TaskLine TeamLine TeamShown",
     "beam.teams.model": "Task",
     "beam.teams.stuck": "Wait",
@@ -273,6 +274,7 @@ if TYPE_CHECKING:
     from beam.root.git_place import GitPlace as GitPlace
     from beam.rules.rule import Behavior as Behavior
     from beam.secrets.redact import redact as redact
+    from beam.secrets.shown import blanked as blanked
     from beam.teams import hook as team_hook
     from beam.teams.board import MailLine as MailLine
     from beam.teams.board import MemberLine as MemberLine

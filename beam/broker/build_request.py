@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from beam.broker import standing
 from beam.broker.context import RootContext
 from beam.broker.sender import Sender
 from beam.config.resolve import ResolvedAgent
+from beam.config.variables import filled_env
 from beam.model import events
 from beam.model.limits import Limits
 from beam.model.message import Message, SessionContext
@@ -46,7 +48,7 @@ def build_turn_request(log: AgentLog, message: Message, before: standing.FolderC
     made for this message a moment ago."""
     check = standing.check_for_message(log.context, message, before=before)
     context, resolved, stands, paths = check.context, check.resolved, check.standing, log.paths
-    settings = settings_for_turn(resolved)
+    settings = settings_for_turn(resolved, context.environ)
     message = with_bounded_limits(message, settings, context.config.limits)
     turn_key = context.clock.random(16).hex()
     session_id = _continued_session(log, message, settings.adapter)
@@ -132,10 +134,13 @@ def rules_for(resolved: ResolvedAgent, message: Message, *, is_exposed: bool) ->
     return rules.without_allow() if is_exposed else rules
 
 
-def settings_for_turn(resolved: ResolvedAgent) -> AgentSettings:
-    """Return the agent's settings. An access that is set for all agents is left out for a program, because it says
-    nothing of what the program does."""
+def settings_for_turn(resolved: ResolvedAgent, environ: Mapping[str, str]) -> AgentSettings:
+    """Return the agent's settings, with the variables of `environ` filled in. An access that is set for all agents is
+    left out for a program, because it says nothing of what the program does. Raises ConfigError for a variable that is
+    not set."""
     settings = resolved.settings
+    if settings.env:
+        settings = structs.replace(settings, env=filled_env(settings.env, environ, resolved.name))
     if registry.adapter(settings.adapter).card.is_program and not resolved.is_access_own:
         return structs.replace(settings, access=None)
     return settings

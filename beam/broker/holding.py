@@ -184,7 +184,7 @@ def _needs_another_process(lease: AgentLease, key: ReuseKey, message: Message) -
     context = lease.log.context
     try:
         resolved = context.config.resolve(message.to)
-        settings = settings_for_turn(resolved)
+        settings = settings_for_turn(resolved, context.environ)
         options = with_bounded_limits(message, settings, context.config.limits).options
         adapter = adapters.adapter(settings.adapter)
         access, attaches = context.access_for(resolved, message), bool(message.payload.attach)

@@ -12,6 +12,7 @@ from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.broker.context import RootContext
 from beam.broker.standing import FolderStanding, check_trusted
 from beam.config.resolve import ResolvedAgent
+from beam.config.variables import filled_env
 from beam.model.message import Access, Message, digest
 from beam.root import discovery
 from beam.root.paths import AgentPaths
@@ -52,6 +53,7 @@ def find_receiver(
     access = granted_access(settings.access, asked, from_agent=from_agent, at_most=at_most)
     looked_at = context.clock.monotonic()
     stands = check_trusted(context, resolved, access)
+    filled_env(settings.env, context.environ, agent)  # or the error of what is not set
     adapter = registry.adapter(settings.adapter)
     is_replayed = context.recordings is not None and not context.recordings.needs_agents
     if not is_replayed and (adapter.card.executable or settings.executable):

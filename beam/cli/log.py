@@ -178,7 +178,7 @@ def _print_conversation(call: Context, agent: str, lines: Iterator[EventLine], f
         text = markdown(found)
     else:
         text = safe_json(msgspec.json.encode(found).decode(), sys.stdout) + "\n"
-    write(sys.stdout, text)
+    write(sys.stdout, text, verbatim=form == "json")
     if not found.turns:
         call.note(f"{agent} has no turns of that time yet")
     return 0

@@ -142,7 +142,7 @@ class Printer:
         if isinstance(event, events.TurnClosed) or (self._final and isinstance(event, events.MessageDead)):
             return
         self._final = self._final or isinstance(event, events.TurnFinished)
-        write_line(safe_json(events.encode(event).decode(), sys.stdout))
+        write_line(safe_json(events.encode(event).decode(), sys.stdout), verbatim=True)  # from the journal
         sys.stdout.flush()
 
     def _print_as_text(self, event: Event) -> None:

@@ -194,10 +194,11 @@ def _run_with_trust(call: Context, scenario: Scenario, act: Callable[[], T]) -> 
         wants = call.beam.scenario_wants(scenario)
         if error.subject != scenario.source.name or not is_interactive(sys.stdin, sys.stderr):
             raise
-        from beam.cli.render.text import escape_controls
+        from beam.cli.render.text import escape_controls, write
 
         listed = "".join(f"  {line}\n" for line in wants)
-        sys.stderr.write(escape_controls(f"beam: {error.message}\n{listed}Trust {scenario.path} with this? [y/N] "))
+        question = f"Trust {scenario.path} with this? [y/N] "
+        write(sys.stderr, escape_controls(f"beam: {error.message}\n{listed}{question}"))
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise

@@ -68,10 +68,11 @@ def recv(
     if found is None:
         raise UnfinishedError(f"no message waits for {agent}", f"beam recv {agent} --wait", subject=agent)
     if as_json:
-        write(sys.stdout, safe_json(messages.encode(found).decode(), sys.stdout))
+        write(sys.stdout, safe_json(messages.encode(found).decode(), sys.stdout), verbatim=True)
     else:
         call.note(f"from {found.sender}; answer with: beam reply {found.id} TEXT")
-        write(sys.stdout, safe(found.text, sys.stdout) + ("" if found.text.endswith("\n") else "\n"))
+        whole = found.text if found.text.endswith("\n") else f"{found.text}\n"
+        write(sys.stdout, safe(whole, sys.stdout), verbatim=True)  # its receiver gets a message as it was sent
     return 0
 
 

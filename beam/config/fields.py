@@ -19,6 +19,7 @@ from beam.base import durations, typed_values
 from beam.base.errors import UsageError
 from beam.config.screen import check_patterns
 from beam.config.source import Source, as_mapping, nearest_hint, nearest_or_all_hint
+from beam.config.variables import problem_in
 from beam.model.message import base_of
 from beam.model.rule_lists import RuleLists
 from beam.model.screen_profile import Dialog, Profile
@@ -70,7 +71,10 @@ def settings_from_text(given: Mapping[str, str], source: Source) -> dict[str, ob
 def setting_from_text(name: str, text: str, at: tuple[str, ...], source: Source) -> object:
     """Return the checked value of one field of an agent's settings, given as text. Raises ConfigError."""
     value: object = text
-    if name in ("command", "runner"):
+    kinds = [get_origin(each) or each for each in (_field_types(AgentSettings)[name],)]
+    if not {tuple, dict, RuleLists}.isdisjoint(kinds) and re.match(r"\s*(?:\[(?!\s)|\{)", text):
+        value = _from_json(text, at, source)
+    elif name in ("command", "runner"):
         import shlex
 
         try:
@@ -80,6 +84,15 @@ def setting_from_text(name: str, text: str, at: tuple[str, ...], source: Source)
     elif _field_types(AgentSettings)[name] is bool:
         value = _BOOLEAN_WORDS.get(text.strip().lower(), text)
     return _check_value(name, value, _field_types(AgentSettings)[name], at, source, strict=False)
+
+
+def _from_json(text: str, at: tuple[str, ...], source: Source) -> object:
+    """Return the list, or the keys and values, that a text says as JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        hint = """write a list like '["ssh", "host", "{command}"]', or a command line without brackets"""
+        raise source.error(at, f"{text[:80]!r} begins like JSON and is none: {error}", hint) from error
 
 
 _BOOLEAN_WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false"}  # besides the words that msgspec knows
@@ -209,6 +222,9 @@ def _check_value(
         raise source.error(at, f"{str(checked)[:60]!r} is not one of {some}", "or write a text with {from} in it")
     if key == "env" and isinstance(checked, dict) and any(not name or "=" in name for name in checked):
         raise source.error(at, "a variable's name is not empty and has no =")
+    for name, text in checked.items() if key == "env" and isinstance(checked, dict) else ():
+        if problem := problem_in(text):
+            raise source.error((*at, name), problem, "write ${NAME}, or $${ for the text ${")
     return checked
 
 

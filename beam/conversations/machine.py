@@ -28,6 +28,7 @@ from beam.conversations.scenario import (
     agents_of,
     checks_of,
 )
+from beam.secrets.redact import redact_event
 from beam.turns.choice import face_of
 from beam.turns.installed import find_executable
 
@@ -171,7 +172,7 @@ def plan(scenario: Scenario, context: RootContext) -> list[PlanStep]:
         found.append(_plan_step(scenario, step, context, known, None))
         if isinstance(step, Parallel):
             found += [_plan_step(scenario, each, context, known, step.id) for each in step.steps]
-    return found
+    return [redact_event(each)[0] for each in found]
 
 
 def _plan_step(

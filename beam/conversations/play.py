@@ -30,6 +30,7 @@ from beam.conversations.run_options import RunOptions, StepBegan, Warned, Watch
 from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending, Step, checks_of
 from beam.conversations.step_files import real_paths
 from beam.conversations.steps import StepRunner
+from beam.secrets.redact import redact_event
 from beam.turns.signals import stop_on_signals
 
 _REPLAY_NOTE = "the turns were answered from a recording: no agent ran, and no tool was run again"
@@ -43,11 +44,11 @@ async def play(scenario: Scenario, context: RootContext, options: RunOptions, wa
 
     Raises SignalledError after a signal, once all turns are over; the `outcome` of the error is the result so far.
     """
-    run = _Run(scenario, context, options, watch)
+    run = _Run(scenario, context, options, lambda progress: watch(redact_event(progress)[0]))
     stop = StopAll()
     with stop_on_signals(stop, by="human (signal)") as came:
         await asyncio.sleep(0)
-        result = await run.run_all(stop)
+        result, _ = redact_event(await run.run_all(stop))  # values that --set filled into a command or a check
     if came:
         raise SignalledError(came[0], result, message="the run was stopped", hint="its turns are in `beam log`")
     return result

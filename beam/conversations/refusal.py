@@ -7,6 +7,7 @@ import re
 from msgspec import Struct
 
 from beam.base.errors import BeamError
+from beam.secrets.shown import blanked
 
 _PLACE = re.compile(r"(\d+):(\d+): ")
 
@@ -26,7 +27,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 def refusal_of(file: str, error: BeamError) -> Refusal:
     """Return the refusal for an error. The place is read from the beginning of the error's message, if that has the
     form `FILE:LINE:COLUMN: `."""
-    text = str(error)
+    text = blanked(str(error))
     place = _PLACE.match(text, len(file) + 1) if text.startswith(f"{file}:") else None
     return Refusal(
         file=file,

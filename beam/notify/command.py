@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,20 +15,34 @@ import msgspec
 from beam.model.notification import Notification, NotifyTarget
 from beam.notify.spool import TryResult
 from beam.process.environment import environment
+from beam.secrets.redact import redact
 
 _TIMEOUT_S = 30
+_MAX_OUTPUT = 64 << 10  # bytes of what one try prints that are kept
 
 
 def run(target: NotifyTarget, notification: Notification, environ: Mapping[str, str], cwd: Path, log: int) -> TryResult:
-    """Run the target's command once in the folder `cwd`, and return the result of this try. The output of the command
-    goes to the descriptor `log`. After 30 seconds the command and its process group are killed."""
+    """Run the target's command once in the folder `cwd`, and return the result of this try. What the command printed
+    goes to the descriptor `log` at its end, without secrets. After 30 seconds the command and its process group are
+    killed."""
+    with tempfile.TemporaryFile() as output:  # no pipe: a process that the command leaves behind must not hold this up
+        tried = _run(target, notification, environ, cwd, output.fileno())
+        printed = os.pread(output.fileno(), _MAX_OUTPUT, 0).decode("utf-8", "replace")
+    with contextlib.suppress(OSError):  # a log that can't be written stops no notification
+        os.write(log, redact(printed)[0].encode("utf-8", "replace"))
+    return tried
+
+
+def _run(
+    target: NotifyTarget, notification: Notification, environ: Mapping[str, str], cwd: Path, output: int
+) -> TryResult:
     env = environment(environ, {})
     try:
         process = subprocess.Popen(
             list(target.command),
             stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
+            stdout=output,
+            stderr=output,
             cwd=cwd,
             env=env,
             start_new_session=True,

@@ -29,6 +29,7 @@ from beam.notify.spool import Item, TryResult
 from beam.root import discovery
 from beam.root.paths import RootPaths
 from beam.root.user_dirs import user_home
+from beam.secrets.shown import blanked
 from beam.store.lock import try_lock
 from beam.trust import ledger
 from beam.trust.declarations import findings_of_notify
@@ -187,7 +188,7 @@ class Delivery:
 
 
 def _print_error(text: str) -> None:
-    sys.stderr.write(f"beam notify: {text}\n")
+    sys.stderr.write(blanked(f"beam notify: {text}\n"))
     sys.stderr.flush()
 
 

@@ -18,6 +18,7 @@ from beam.base import files, typed_values
 from beam.base.digest import sha256
 from beam.base.errors import BeamError, DiskError
 from beam.model.notification import Notification, NotifyTarget
+from beam.secrets.redact import redact_event
 
 LOCK, LOG = "lock", "log"  # of the process that delivers
 NEW, DONE, DEAD = "new", "done", "dead"
@@ -58,7 +59,8 @@ def put(directory: Path, target: NotifyTarget, notification: Notification) -> bo
         files.make_directory(folder)
     if len(waiting_names(directory)) >= MAX_WAITING:
         raise DiskError(f"{MAX_WAITING} notifications wait in {directory}", "look at: beam notify list")
-    files.replace(directory / NEW / name, msgspec.json.encode(Item(target=target.key, notification=notification)))
+    item, _ = redact_event(Item(target=target.key, notification=notification))  # the folder's name may hold a secret
+    files.replace(directory / NEW / name, msgspec.json.encode(item))
     return True
 
 
@@ -88,7 +90,7 @@ def give_up(directory: Path, name: str, item: Item | None) -> None:
     """Move the file of a waiting notification to `dead/`. If `item` is given, store it in the file first, because it
     contains the reason. Raises DiskError."""
     if item is not None:
-        files.replace(directory / NEW / name, msgspec.json.encode(item))
+        files.replace(directory / NEW / name, msgspec.json.encode(redact_event(item)[0]))
     _move(directory, name, DEAD)
 
 

@@ -22,6 +22,7 @@ from beam.base.errors import CorruptError, DiskError, UsageError
 from beam.root import directories
 from beam.root.paths import CONFIG_NAME, ROOT_DIRS, AgentPaths, RootPaths
 from beam.root.user_dirs import state_dir, user_home
+from beam.secrets.shown import blanked
 
 OLD_ROOT_NAME = ".beam"  # where earlier versions kept the root: in the project folder
 PROJECT_JSON = "project.json"
@@ -169,7 +170,7 @@ def root_of(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the path of the root of `folder`, which is the real path of a project folder. The digest in the root's
     name is not a secret."""
     digest = sha256(os.fsencode(folder)).hexdigest()[:_DIGEST_LETTERS]
-    slug = re.sub(_NOT_IN_A_SLUG, "-", folder.name.lower()).strip("-")[:_SLUG_LETTERS] or "folder"
+    slug = re.sub(_NOT_IN_A_SLUG, "-", blanked(folder.name).lower()).strip("-")[:_SLUG_LETTERS] or "folder"
     return state_dir(environ) / _PROJECTS / f"{slug}-{digest}"
 
 

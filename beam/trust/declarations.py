@@ -18,6 +18,7 @@ from msgspec import Struct, structs
 
 from beam.config.fields import adapter_of
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, SCENARIO, Config, ResolvedAgent
+from beam.config.variables import names_in
 from beam.model.autoloaded import Finding
 from beam.model.limits import Limits
 from beam.model.message import PLAIN
@@ -159,8 +160,11 @@ def _findings_of_settings(
         yield _sentence_finding(f"{who} gives {who_has('env_profile')} the environment profile {profile[:80]}", profile)
     for variable, value in settings.env.items():
         if who := says(f"env.{variable}"):
+            from_ = ", ".join(f"${name[:80]}" for name in names_in(value))
             yield _sentence_finding(
-                f"{who} sets {variable[:80]} in the environment of {who_has(f'env.{variable}')}", variable, value
+                f"{who} sets {variable[:80]} in the environment of {who_has(f'env.{variable}')}"
+                + (f", from {from_}" if from_ else ""),
+                *(variable, value),
             )
     if settings.script and not PLAIN.match(settings.script) and (who := says("script")):  # a name: beam's own script
         yield _sentence_finding(f"{who} has {agent} play {scan.shorten(repr(settings.script))}", settings.script)

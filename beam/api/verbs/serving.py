@@ -34,7 +34,9 @@ class BrokerVerbs(OpenedRoot):
         """
         self.check_person("serves a root")
         from beam.api import broker
+        from beam.secrets.shown import blanked
 
+        log = write or sys.stderr.write
         broker.serve(
             self.context,
             cap=cap,
@@ -42,7 +44,7 @@ class BrokerVerbs(OpenedRoot):
             poll_only=poll_only,
             idle=idle,
             grace=grace,
-            write=write or sys.stderr.write,
+            write=lambda line: log(blanked(line)),
         )
 
     def start_broker(

@@ -159,7 +159,7 @@ class Stream:
             self._used = {(event.agent, event.ts): event for event in report}
         for line in batch:
             if self._json:
-                write(self._stream, safe_json(line.to_json().decode(), self._stream) + "\n")
+                write(self._stream, safe_json(line.to_json().decode(), self._stream) + "\n", verbatim=True)
             else:
                 self.event(line.shown_event)
 
@@ -196,7 +196,7 @@ class Stream:
     def event(self, event: AnyEvent) -> None:
         """Print one event. For a person, leave out an event that only carries bookkeeping."""
         if self._json:
-            write(self._stream, safe_json(events.encode(event).decode(), self._stream) + "\n")
+            write(self._stream, safe_json(events.encode(event).decode(), self._stream) + "\n", verbatim=True)
             return
         for call in self._calls.due_before(event):
             self._print(call, RenderedLine("⚙", calls.call_text(call)))

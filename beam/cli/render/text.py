@@ -9,7 +9,7 @@ from typing import TextIO
 
 import msgspec
 
-from beam import escape_surrogates
+from beam import blanked, escape_surrogates
 from beam.cli.streams import is_terminal
 
 # C0 except newline and tab, DEL, C1, and characters that change the direction of text.
@@ -100,9 +100,12 @@ def ascii_only(text: str) -> str:
     return text if text.isascii() else text.translate(_ASCII_SIGNS).encode("ascii", "backslashreplace").decode()
 
 
-def write(stream: TextIO, text: str) -> None:
-    """Write a text to the stream. Characters that the stream's encoding lacks are replaced as in `ascii_only`, or by
-    `?`."""
+def write(stream: TextIO, text: str, *, verbatim: bool = False) -> None:
+    """Write a text to the stream, without the secrets in it. Characters that the stream's encoding lacks are replaced
+    as in `ascii_only`, or by `?`. `verbatim`: secrets stay, for a text that has none left, or that somebody must get
+    whole."""
+    if not verbatim:
+        text = blanked(text)
     if is_ascii(stream):
         text = ascii_only(text)
     try:
@@ -122,9 +125,9 @@ def _json_escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-def write_line(text: str) -> None:
-    """Write one line of the result to stdout."""
-    write(sys.stdout, text + "\n")
+def write_line(text: str, *, verbatim: bool = False) -> None:
+    """Write one line of the result to stdout, as `write` does."""
+    write(sys.stdout, text + "\n", verbatim=verbatim)
 
 
 def write_json(value: object) -> None:
