@@ -14,11 +14,13 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from beam.agents.claude import history
+from beam.agents.base import native
+from beam.agents.claude import history, spliced
 from beam.agents.fields import Object, string
 from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.errors import DiskError
+from beam.model.events import Notice
 from beam.teams import disk
 from beam.teams.diff import Diff, Team
 from beam.teams.model import LEAD, when_ns
@@ -36,7 +38,9 @@ class Tail(Struct):
 
     `parent` is the id of the tool call that started the subagent; `callers` maps the ids of such calls to the members
     that made them. Reading continues at `offset`, and `rest` is the incomplete line before it. `skips`: the line at
-    `offset` is skipped because its beginning was not read. Lines with a time before `since` are left out.
+    `offset` is skipped because its beginning was not read. Lines with a time before `since` are left out. `lost` is the
+    number of lines, or pieces of lines, that can't be read, which a notice says once; `at` is the time of the last line
+    that could be.
     """
 
     path: str
@@ -50,6 +54,9 @@ class Tail(Struct):
     skips: bool = False
     since: str = ""
     callers: dict[str, str] = {}
+    lost: int = 0
+    is_loss_told: bool = False
+    at: str = ""
 
     def read(self) -> list[bytes]:
         """Return complete lines that were added since the last call; [] if there are none. One call reads only a part
@@ -71,7 +78,7 @@ class Tail(Struct):
                 self.skips = False
                 del found[0]
             if len(self.rest) > LONGEST:
-                self.rest, self.skips = b"", True
+                self.rest, self.skips, self.lost = b"", True, self.lost + 1
             if found:
                 return found
 
@@ -111,9 +118,28 @@ def lines(tails: Iterable[Tail]) -> Iterator[tuple[Tail, history.TranscriptLine]
 def _lines(tail: Tail) -> Iterator[tuple[Tail, history.TranscriptLine]]:
     while added := tail.read():
         for data in added:
-            line = history.read(data, parent=tail.parent)
-            if line is not None and (not line.at or line.at >= tail.since):
-                yield tail, line
+            for line in _lines_of(tail, data):
+                if not line.at or line.at >= tail.since:
+                    yield tail, line
+        if tail.lost and tail.at and not tail.is_loss_told:
+            tail.is_loss_told = True
+            text = f"lines that can't be read were left out ({tail.path})"
+            yield tail, history.TranscriptLine(kind="", at=tail.at, bodies=(Notice(text=text, code="unreadable"),))
+
+
+def _lines_of(tail: Tail, data: bytes) -> Iterator[history.TranscriptLine]:
+    """Yield the line, or the whole records in a line that two writers spliced. What is lost is counted."""
+    line = history.read(data, parent=tail.parent)
+    if line is None:
+        return
+    if line.kind or native(data) is not None:
+        tail.at = max(tail.at, line.at)
+        yield line
+        return
+    whole, lost = spliced.records(data, [Path(tail.path).stem, *Path(tail.path).parts[-3:-2]])
+    for record in whole:
+        yield from _lines_of(tail, record)
+    tail.lost += lost
 
 
 def _is_older(file: BinaryIO, offset: int, since_ns: int) -> bool:

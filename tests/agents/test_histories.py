@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from msgspec import UNSET
 
 from beam.agents.aider import history as aider
 from beam.agents.base import History, Host, Transcript, Turn, Verdict
+from beam.agents.claude import screen as claude
 from beam.agents.codex import history as codex
 from beam.agents.gemini import history as gemini
 from beam.model import events
@@ -21,6 +23,7 @@ CHAT = PLACE / "gemini" / "0.61.0" / "chat-screen.jsonl"
 HISTORY = PLACE / "aider" / "0.86.2" / "history-screen.md"
 CODEX_CWD = "/tmp/proft-kpfs_irl/project"
 THREAD = "01a200e3-58ec-7ca0-a937-ca868a2044c0"
+AT = "2026-11-24T11:09:04.333Z"
 UUID = "11111111-2222-4333-8444-555555555555"
 
 
@@ -239,3 +242,51 @@ def test_what_a_command_of_aiders_screen_prints_is_no_broken_off_answer() -> Non
     told = (b"> commit 1", b"Author: x")
     assert of_aider(*told, text="/git log", slash=True).status is Status.COMPLETED
     assert of_aider(*told, text="/git log").status is Status.FAILED, "with a blank before it, it is a prompt"
+
+
+@pytest.mark.parametrize(
+    ("history", "asked", "prompt"),
+    [
+        (codex, turn("go", cwd="/p", session_id=THREAD), {"type": "event_msg", "payload": {"type": "user_message"}}),
+        (gemini, turn("go", session_id="s-1"), {"type": "user", "id": "1", "content": "go"}),
+        (
+            *(claude, turn("go", session_id=UUID)),
+            {"type": "user", "uuid": "1", "sessionId": UUID, "timestamp": AT, "message": {"content": "go"}},
+        ),
+    ],
+)
+def test_a_line_of_the_turn_that_can_not_be_read_is_in_the_journal(
+    history: History, asked: Turn, prompt: dict[str, Any]
+) -> None:
+    transcript = history.transcript(asked)
+    if history is codex:
+        prompt["payload"]["message"] = "go"
+    transcript.line(json.dumps(prompt).encode())
+    assert transcript.state == "working"
+    found = [*transcript.line(b'{"type":"user","torn'), *transcript.line(b"")]
+    assert [body.what for body in found if isinstance(body, events.Unknown)] == ["not JSON"] and len(found) == 1
+
+
+def test_of_a_line_that_two_processes_of_claude_wrote_the_whole_records_count() -> None:
+    answer = {
+        "type": "assistant",
+        "uuid": "2",
+        "sessionId": UUID,
+        "timestamp": AT,
+        "message": {"id": "m", "model": "x", "content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn"},
+    }
+    transcript = claude.transcript(turn("go", session_id=UUID))
+    prompt = {"type": "user", "uuid": "1", "sessionId": UUID, "timestamp": AT, "message": {"content": "go"}}
+    transcript.line(json.dumps(prompt).encode())
+    found = transcript.line(json.dumps(prompt).encode()[:70] + json.dumps(answer).encode())
+    assert [type(body) for body in found] == [events.Text, events.Unknown]
+    assert transcript.verdict().reply == "done"
+
+
+def test_a_turn_in_a_thread_of_codex_from_before_items_has_its_calls_and_its_answer() -> None:
+    asked = turn("Why is checkout slow?", cwd="/srv/shop", session_id="019f0000-0000-7000-8000-00000000000a")
+    transcript, bodies = read(codex, PLACE / "sessions/codex-0.144.4/legacy.jsonl", asked)
+    calls = [body for body in bodies if isinstance(body, events.ToolCalled)]
+    assert [call.call_id for call in calls] == ["c1", "c2", "c3", "c4", "c5", "ws1"]
+    assert [body.is_error for body in bodies if isinstance(body, events.ToolReturned)] == [False, True, *[False] * 3]
+    assert transcript.verdict().reply == "An index is missing on orders.user_id."

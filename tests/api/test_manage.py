@@ -570,6 +570,27 @@ def test_how_much_of_a_session_came_along_is_reported(left_out: int | None, said
     assert manage._history_text(imported, "a") == said
 
 
+@pytest.mark.parametrize(
+    ("left_out", "is_cut", "unread", "said"),
+    [
+        (0, True, {}, "5 events of it are in the journal, without at least 1 earlier ones: beam log a"),
+        (7, True, {}, "5 events of it are in the journal, without at least 7 earlier ones: beam log a"),
+        (
+            *(0, False, {"not JSON": 2, "type x": 1}),
+            "5 events of it are in the journal: beam log a; 3 records were left out: 2 not JSON, 1 type x",
+        ),
+        (0, False, {"x": 1}, "5 events of it are in the journal: beam log a; 1 record was left out: x"),
+    ],
+)
+def test_what_was_not_counted_or_not_read_of_a_session_is_reported(
+    left_out: int, is_cut: bool, unread: dict[str, int], said: str
+) -> None:
+    imported = events.SessionImported(
+        session_id="s", adapter="claude", events=5, left_out=left_out, is_cut=is_cut, unread=unread
+    )
+    assert manage._history_text(imported, "a") == said
+
+
 @pytest.mark.slow
 def test_a_fork_is_refused_with_what_to_do(root: Root, hurried: None) -> None:
     declare(root, "{adapter: codex}")

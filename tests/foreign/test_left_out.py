@@ -233,6 +233,83 @@ def test_more_rows_than_one_page_are_all_told(
     )
 
 
+SECOND = """
+CREATE TABLE session_v2 (id, parent_id, directory, time_updated);
+CREATE TABLE session_message (id, session_id, type, data, time_created, time_updated);
+INSERT INTO session_v2 VALUES ('ses_1', NULL, '/p', 100), ('ses_2', 'ses_1', '/p', 100);
+"""
+CALL = {"type": "tool", "id": "c1", "name": "read", "state": {"status": "completed", "input": {"path": "a"}}}
+STEPS: list[tuple[str, str, dict[str, object]]] = [
+    ("ses_2", "user", {"text": "Why is checkout slow?"}),
+    ("ses_2", "synthetic", {"text": "from OpenCode itself"}),
+    (
+        *("ses_2", "assistant"),
+        {
+            "content": [
+                {"type": "reasoning", "text": "Look"},
+                CALL | {"state": CALL["state"] | {"content": [{"type": "text", "text": "SELECT"}]}},
+            ],  # type: ignore[operator]
+            "model": {"id": "gpt-5.6"},
+            "finish": "tool-calls",
+            "tokens": {"input": 100, "output": 5, "reasoning": 0, "cache": {"read": 10, "write": 0}},
+            "time": {"created": 20, "completed": 30},
+        },
+    ),
+    ("ses_2", "shell", {"command": "ls", "output": "a", "time": {"created": 30, "completed": 31}}),
+    (
+        *("ses_2", "assistant"),
+        {
+            "content": [{"type": "text", "text": "An index is missing."}, {"type": "from-the-future"}],
+            "tokens": {"input": 200, "output": 7},
+            "time": {"created": 40, "completed": 50},
+        },
+    ),
+    ("ses_2", "assistant", {"content": [], "error": {"message": "rate limit"}, "time": {"created": 60}}),
+    ("ses_1", "user", {"text": "told by the first tables"}),
+    ("ses_2", "from-the-future", {}),
+]
+
+
+def test_the_tables_of_opencode_2_are_read_and_no_message_is_told_twice(
+    database: sqlite3.Connection, tmp_path: Path
+) -> None:
+    database.executescript(SECOND)
+    database.execute("INSERT INTO part VALUES ('p1', 'ses_1', 'm', '{\"type\":\"text\",\"text\":\"one\"}', 80, 80)")
+    for number, (session, kind, data) in enumerate(STEPS):
+        row = (f"m{number}", session, kind, json.dumps(data), 10 * number + 10, 10 * number + 10)
+        database.execute("INSERT INTO session_message VALUES (?, ?, ?, ?, ?, ?)", row)
+    database.commit()
+    one = opened(tmp_path, "opencode", tmp_path / ".local/share/opencode/opencode.db")
+    found = [(session, event) for session, event in one.read() if not isinstance(event, events.Notice)]
+    own = [event for session, event in found if session.id == "ses_2"]
+    assert [str(event.__struct_config__.tag) for event in own] == [
+        *("session.prompted", "thinking", "tool.called", "tool.returned", "tool.called", "tool.returned"),
+        *("text", "session.idle"),
+    ]
+    assert [getattr(event, "output", None) for event in own if isinstance(event, events.ToolReturned)] == [
+        "SELECT",
+        "a",
+    ]
+    idle = own[-1]
+    assert isinstance(idle, events.SessionIdle) and (idle.usage.output_tokens, idle.usage.calls) == (12, 2)
+    assert [getattr(event, "text", "") for session, event in found if session.id == "ses_1"] == ["one"]
+    assert one.left_out.counts == {"type block from-the-future": 1, "type from-the-future": 1}
+    past = past_events("opencode", "ses_2", folder="/p", environ={"HOME": str(tmp_path)})
+    assert past is not None and len(past.events) == 8 and sum(past.unread.values()) == 2
+
+
+@pytest.mark.parametrize("below", ["subagents/agent-a1.jsonl", "subagents/workflows/wf_1/agent-a1.jsonl"])
+def test_a_subagent_of_claude_code_is_told_with_its_session(below: str, tmp_path: Path) -> None:
+    path = path_of(tmp_path, "claude").with_suffix("") / below
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"\n".join([*lines_of("claude"), b""]))
+    path.with_name("journal.jsonl").write_text('{"type":"started"}\n')
+    one = opened(tmp_path, "claude", path)
+    assert told(one) == (TURN, []) and one.session.root_id == WHERE["claude"][0]
+    assert watched(tmp_path, "claude") == [], "a journal of a workflow is no session"
+    assert adopted(tmp_path, "claude") is None
+
+
 # -- compressed files --------------------------------------------------------------------------------------------------
 
 

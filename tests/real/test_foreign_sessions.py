@@ -23,6 +23,7 @@ from tests.support.repository import make_repository
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 WAIT = 120
+LEGACY = Path(__file__).parents[1] / "recordings/sessions/codex-0.144.4/legacy.jsonl"
 
 COMMANDS = {  # as a person starts them, with full rights: what they are given is the last word, or stdin
     "claude": ("claude", "-p", "--dangerously-skip-permissions"),
@@ -305,10 +306,36 @@ def test_an_adopted_session_has_its_history_in_the_journal_and_goes_on(place: Pl
     assert [event["text"] for event in place.cli.journal("mine") if event["type"] == "message.queued"] == ["and now"]
 
 
+@pytest.mark.conformance
+def test_a_thread_from_before_items_is_told_and_adopted_where_a_codex_of_today_goes_on_in_it(place: Place) -> None:
+    thread = "019f0000-0000-7000-8000-00000000000a"
+    recorded = LEGACY.read_text().replace("/srv/shop", str(place.cli.project))
+    path = place.home / f".codex/sessions/2026/03/02/rollout-2026-03-02T10-00-00-{thread}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(recorded.replace('"model_provider": "openai"', '"model_provider": "scripted"'))
+    place.watch()
+    env = {**ADAPTERS["codex"].env, **place.model.env("codex", place.home), "PATH": place.env["PATH"]}
+    words = [*COMMANDS["codex"], "resume", thread, prompt_of("codex")]
+    done = subprocess.run(
+        words, cwd=place.cli.project, env={**place.env, **env}, stdin=subprocess.DEVNULL, check=False, timeout=WAIT
+    )
+    assert done.returncode == 0
+    assert [one["type"] for one in whole_turn(place, "codex")] == TURN
+    assert '"user_message"' in path.read_text() and '"UserMessage"' not in path.read_text()
+    added = place.cli.cold("agent", "add", "old", "--session", f"codex:{thread}", env=env)
+    assert added.code == 0 and "1 record was left out: type event from_the_future" in added.err, added
+    imported = [event["type"] for event in place.cli.journal("old") if event.get("imported")]
+    assert imported[-5:] == TURN and imported.count("session.prompted") == 4
+    words = ["send", "old", "--via", "terminal", "--access", "full", "--json", "and now"]
+    outcome = json.loads(place.cli.cold(*words, env=env | {"BEAM_TRUST": "1"}, timeout=WAIT).out)
+    assert (outcome["status"], outcome["evidence"]) == ("completed", "history"), outcome["reason"]
+    assert "and now" in outcome["reply"] and outcome["usage"]["calls"] == 1
+
+
 def session_of(place: Place, name: str) -> str:
     """The id of the only session that the CLI keeps here."""
     environ = {"HOME": str(place.home)}
-    (one,) = places(environ, [name])
+    *_, one = places(environ, [name])
     ((path, _),) = one.paths()
     tail = Tail(one, path)
     return tail.session_of_file().id or next(session.id for session, _ in tail.read())

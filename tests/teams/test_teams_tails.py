@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from beam.model import events
 from beam.teams import tails
 from beam.teams.diff import Diff
 from beam.teams.model import Member, Roster
@@ -95,6 +96,20 @@ def test_a_line_longer_than_a_piece_is_whole_and_half_of_it_is_left_out(tmp_path
     late = tail(path)
     late.offset, late.skips = 100, True
     assert [*late.read(), *late.read()] == [line(2)[:-1]]
+
+
+def test_of_a_spliced_line_the_whole_records_are_told_and_the_loss_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "0a.jsonl"
+    one, two, three = (line(second, uuid=f"u{second}", sessionId="0a")[:-1] for second in (1, 2, 3))
+    path.write_bytes(b"\n".join([one, one[:90] + two, b"no JSON", two[:50] + three, b""]))
+    found = tail(path)
+    told = [read for _, read in lines([found])]
+    assert [read.key for read in told if read.kind] == ["u1", "u2", "u3"]
+    (notice,) = [body for read in told for body in read.bodies if isinstance(body, events.Notice)]
+    assert notice.code == "unreadable" and str(path) in notice.text and found.lost == 3
+    with path.open("ab") as file:
+        file.write(b"no JSON\n")
+    assert list(lines([found])) == [] and found.lost == 4
 
 
 def test_a_transcript_belongs_to_its_team_by_session_by_place_or_by_what_it_says(tmp_path: Path) -> None:

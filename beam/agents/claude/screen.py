@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from beam.agents.base import Host, Launch, Transcript, Turn, Verdict
-from beam.agents.claude import history, tool_rules
+from beam.agents.claude import history, spliced, tool_rules
 from beam.agents.claude.exec import ACCESS, RETRIES, SYSTEM_PROMPT_SNAPSHOT, uuid_of
 from beam.agents.claude.tasks import Tasks
 from beam.agents.failures import class_of
@@ -214,6 +214,10 @@ class _TranscriptReader:
         found = history.read(line)
         if found is None:
             return ()
+        if not found.kind:
+            whole, lost = spliced.records(line, (self._turn.session_id or self._turn.fresh_session_id,))
+            told = [event for record in whole for event in self.line(record)]
+            return [*told, *([events.Unknown(what="not JSON")] * lost)]
         if self.state:
             return self._line_of_turn(line, found)
         if not _is_from_person(found) or _INTERRUPTED.encode() in line:

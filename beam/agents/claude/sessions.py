@@ -6,9 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from beam.agents.base import json_object, raw_json
-from beam.agents.claude import history
-from beam.agents.claude.spliced import whole_records
+from beam.agents.base import json_object
+from beam.agents.claude import history, spliced
 from beam.agents.fields import Object, integer, obj, objects_of, string
 from beam.agents.session_files import (
     EventMaker,
@@ -86,21 +85,9 @@ class _Transcript:
         value = json_object(data)
         if value is not None:
             return self._read_record(value, data)
-        found: list[Event] = []
-        records, lost = whole_records(data, self._is_record)
-        for record in records:
-            found += self._read_record(record, bytes(raw_json(record)))
+        whole, lost = spliced.records(data, (self._id, self.session.root_id))
+        found = [event for record in whole for event in self._read_record(json_object(record) or {}, record)]
         return [*found, *(no_record(data) * lost)]
-
-    def _is_record(self, value: Object) -> bool:
-        """Return whether this object, which was found within a line, is a record of this session."""
-        return (
-            string(value, "type") in _LINE_KINDS
-            and string(value, "sessionId") in (self._id, self.session.root_id)
-            and bool(string(value, "uuid"))
-            and bool(time_from_text(string(value, "timestamp")))
-            and (string(value, "type") not in ("user", "assistant") or bool(obj(value, "message")))
-        )
 
     def _read_record(self, value: Object, data: bytes) -> list[Event]:
         line = history.read(data)

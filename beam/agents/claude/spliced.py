@@ -14,14 +14,36 @@ transcript, so a piece of JSON within a record must never be taken for a record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from beam.agents.fields import Object
+from beam.agents.base import raw_json
+from beam.agents.fields import Object, obj, string
+from beam.agents.session_files import time_from_text
 
+_KINDS = ("user", "assistant", "system", "attachment")  # lines with an id and a time
 _ATTEMPTS = 64  # each may read the rest of the line
 _BLANK = " \t\r\0"
 _WITHIN = ("", ":", ",", "[")  # what an object within a record follows
 _LOOK_BACK = 16  # characters
+
+
+def records(line: bytes, session_ids: Collection[str]) -> tuple[list[bytes], int]:
+    """Return the whole records of these sessions in a line that is not one JSON object, and the number of pieces that
+    are lost."""
+    found, lost = whole_records(line, lambda value: _is_record(value, session_ids))
+    return [bytes(raw_json(record)) for record in found], lost
+
+
+def _is_record(value: Object, session_ids: Collection[str]) -> bool:
+    kind, session_id = string(value, "type"), string(value, "sessionId")
+    return (
+        kind in _KINDS
+        and bool(session_id)
+        and session_id in session_ids
+        and bool(string(value, "uuid"))
+        and bool(time_from_text(string(value, "timestamp")))
+        and (kind not in ("user", "assistant") or bool(obj(value, "message")))
+    )
 
 
 def whole_records(line: bytes, is_record: Callable[[Object], bool]) -> tuple[list[Object], int]:

@@ -10,6 +10,7 @@ import glob
 from collections.abc import Callable, Sequence
 
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
+from beam.agents.codex import legacy
 from beam.agents.codex.trouble import failure_class
 from beam.agents.failures import unwrap_api_message
 from beam.agents.fields import Object, integer, obj, objects, string, strings
@@ -43,6 +44,8 @@ class _RolloutReader:
         self._thread_id = turn.session_id or ""
         self._cwd = turn.cwd
         self._turn_id = ""
+        self._last_turn_id = ""
+        self._is_legacy = False
         self._model: str | None = None
         self._texts: list[str] = []
         self._usage = Usage()
@@ -54,13 +57,15 @@ class _RolloutReader:
         """Return the events of this line. Never raises."""
         value = json_object(line)
         if value is None:
-            return ()
+            return (events.Unknown(what="not JSON"),) if self.state and line.strip() else ()
         payload = obj(value, "payload")
         match string(value, "type"):
             case "session_meta":
                 self._thread_id = string(payload, "id") or self._thread_id
                 self._cwd = string(payload, "cwd")
+                self._is_legacy = legacy.is_legacy(payload)
             case "turn_context":
+                self._last_turn_id = string(payload, "turn_id") or self._last_turn_id
                 self._model = string(payload, "model") or self._model
             case "token_usage_record" if self._is_of_this_turn(payload):
                 self._calls.add(string(payload, "response_id"))
@@ -69,6 +74,8 @@ class _RolloutReader:
                 return (events.UsageSeen(usage=self._usage, total=total),)
             case "event_msg":
                 return self._on_event(payload)
+            case "response_item" if self._is_legacy and self._is_running():
+                return self._on_response(payload)
         return ()
 
     def verdict(self) -> Verdict:
@@ -95,10 +102,20 @@ class _RolloutReader:
 
     def _on_event(self, payload: Object) -> Sequence[Event]:
         kind = string(payload, "type")
+        if kind in ("task_started", "turn_started"):
+            self._last_turn_id = string(payload, "turn_id") or self._last_turn_id
         if kind == "item_completed" and self.state == "":
-            return self._on_prompt(payload)
+            item = obj(payload, "item")
+            is_prompt = string(item, "type") == "UserMessage"
+            return self._on_prompt(_text(item), string(payload, "turn_id")) if is_prompt else ()
+        if kind == "user_message" and self.state == "":
+            self._is_legacy = True  # the thread's first line may be older than the turn
+            return self._on_prompt(string(payload, "message"), self._last_turn_id)
         if self.state == "":
             return ()
+        if kind in ("agent_message", "agent_reasoning") and self._is_legacy and self._is_running():
+            text = string(payload, "message") or string(payload, "text")
+            return self._on_text(text) if kind == "agent_message" else (events.Thinking(text=text),)
         if not self._is_of_this_turn(payload):
             return ()
         if kind == "item_completed":
@@ -116,23 +133,34 @@ class _RolloutReader:
                 return (events.Notice(text=self.error, code="api_error"),)
         return ()
 
-    def _on_prompt(self, payload: Object) -> Sequence[Event]:
-        """Begin the turn if this item is its prompt: the same text, in the same folder."""
-        item = obj(payload, "item")
-        text = "".join(string(part, "text") for part in objects(item, "content"))
-        if (
-            string(item, "type") != "UserMessage"
-            or self._cwd != self._turn.cwd
-            or text.strip() != self._turn.text.strip()
-        ):
+    def _is_running(self) -> bool:
+        """Return whether the records that name no turn belong to this one."""
+        return self.state == "working" and self._last_turn_id == self._turn_id
+
+    def _on_prompt(self, text: str, turn_id: str) -> Sequence[Event]:
+        """Begin the turn if this is its prompt: the same text, in the same folder."""
+        if self._cwd != self._turn.cwd or text.strip() != self._turn.text.strip():
             return ()
         self.state = "working"
-        self._turn_id = string(payload, "turn_id")
+        self._turn_id = turn_id
         opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
         return (opened(session_id=self._thread_id, cwd=self._cwd, model=self._model),)
 
+    def _on_response(self, item: Object) -> Sequence[Event]:
+        """Return the events of a call in a thread from before version 0.148."""
+        if call := legacy.called(item):
+            self._texts = []
+            call_id, name, given = call
+            return (events.ToolCalled(call_id=call_id, name=name, input=raw_json(given)),)
+        if back := legacy.returned(item):
+            call_id, output, is_error = back
+            return (events.ToolReturned(call_id=call_id, output=output, is_error=is_error),)
+        return ()
+
     def _on_answered(self, item: Object) -> Sequence[Event]:
-        text = "".join(string(part, "text") for part in objects(item, "content"))
+        return self._on_text(_text(item))
+
+    def _on_text(self, text: str) -> Sequence[Event]:
         self._texts.append(text)
         return (events.Text(text=text),) if text else ()
 
@@ -166,6 +194,10 @@ _ITEM_KINDS: dict[str, Callable[[_RolloutReader, Object], Sequence[Event]]] = {
     "CommandExecution": _RolloutReader._on_command,
     "FileChange": _RolloutReader._on_changed,
 }
+
+
+def _text(item: Object) -> str:
+    return "".join(string(part, "text") for part in objects(item, "content"))
 
 
 def usage_of_record(used: Object) -> Usage:

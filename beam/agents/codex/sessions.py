@@ -7,14 +7,12 @@ as items of the model's API (`response_item`); Codex goes on so when it resumes 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Any
 
-from beam.agents.base import document, json_object
+from beam.agents.base import json_object
+from beam.agents.codex import legacy
 from beam.agents.codex.history import usage_of_record
-from beam.agents.fields import Object, integer, obj, object_of, objects, objects_of, string, strings
-from beam.agents.json_text import json_text
+from beam.agents.fields import Object, integer, obj, object_of, objects, string, strings
 from beam.agents.session_files import (
     EventMaker,
     Session,
@@ -37,8 +35,6 @@ files = SessionFiles(
     like=r"(?:\d+/\d+/\d+/)?rollout-[^/]+",
     helpers=("app-server daemon", "app-server --listen"),  # Codex's own daemon, for the terminals on its screen
 )
-_SHELLS = ("shell", "shell_command", "exec_command", "local_shell", "container.exec")
-_EXITED = re.compile(r"(?:Process exited with code|Exit code:) (-?\d{1,9})\b")
 _QUIET = frozenset(  # they say nothing to a person, or another record tells the same
     {
         *(
@@ -170,7 +166,7 @@ class _Rollout:
         if self._is_named:
             return
         self._is_named = True
-        self._is_legacy = string(payload, "history_mode") != "paginated"
+        self._is_legacy = legacy.is_legacy(payload)
         thread, root = string(payload, "id"), string(payload, "session_id")
         parent = string(payload, "parent_thread_id") or (root if root != thread else "")
         self.session = Session(id=thread or self.session.id, root_id=parent, cwd=string(payload, "cwd"))
@@ -291,7 +287,7 @@ class _Rollout:
     def _on_command(self, call_id: str, step: Object, at: str) -> list[Event]:
         code, output = integer(step, "exit_code"), string(step, "aggregated_output")
         shown = f"{output}[exit code {code}]" if code else output
-        return self._on_done(call_id, "shell", {"command": _command(step)}, shown, step, at)
+        return self._on_done(call_id, "shell", {"command": legacy.command_of(step)}, shown, step, at)
 
     def _on_mcp_call(self, call_id: str, call: Object, step: Object, at: str) -> list[Event]:
         name = f"mcp__{string(call, 'server')}__{string(call, 'tool')}"
@@ -309,71 +305,19 @@ class _Rollout:
 
     def _on_response(self, payload: Object, at: str) -> list[Event]:
         """Return the events of a call in an older thread; in a thread of today, an item tells of it."""
-        maker, call_id, name = self._maker, string(payload, "call_id"), string(payload, "type")
-        match name:
-            case _ if not self._is_legacy:
-                return []
-            case "function_call":
-                return maker.on_called(call_id, *_called(string(payload, "name"), payload.get("arguments")), at)
-            case "custom_tool_call":
-                return maker.on_called(call_id, string(payload, "name"), {"input": payload.get("input")}, at)
-            case "tool_search_call":
-                return maker.on_called(call_id, "tool_search", payload.get("arguments"), at)
-            case "local_shell_call":
-                given = {"command": _command(obj(payload, "action"))}
-                return maker.on_called(call_id or string(payload, "id"), "shell", given, at)
-            case "web_search_call":
-                given = obj(payload, "action")
-                return maker.on_called(call_id or string(payload, "id"), "web_search", given, at) if given else []
-            case "image_generation_call":
-                given = {"prompt": string(payload, "revised_prompt")}
-                return maker.on_called(string(payload, "id"), "image_generation", given, at)
-            case "function_call_output" | "custom_tool_call_output" | "tool_search_output":
-                output, code = _output(payload.get("output", payload.get("tools")))
-                return maker.on_returned(call_id, output, at, is_error=bool(code))
-        return unknown_type(f"response {name}", _QUIET)
+        if not self._is_legacy:
+            return []
+        if call := legacy.called(payload):
+            return self._maker.on_called(*call, at)
+        if back := legacy.returned(payload):
+            call_id, output, is_error = back
+            return self._maker.on_returned(call_id, output, at, is_error=is_error)
+        return unknown_type(f"response {string(payload, 'type')}", _QUIET)
 
 
 def _changes(step: Object, at: str) -> list[Event]:
     return [events.FileChanged(ts=at, path=path, kind="update") for path in obj(step, "changes")]
 
 
-def _called(name: str, arguments: object) -> tuple[str, Any]:
-    """Return the name and the input of a call. A command is shown as the items of today show it."""
-    given = arguments
-    if isinstance(arguments, str):
-        try:
-            given = document(arguments.encode("utf-8", "replace"))
-        except ValueError:
-            return name, {"arguments": arguments}
-    if name not in _SHELLS or not isinstance(given, dict):
-        return name, given
-    command = string(given, "cmd") or string(given, "command") or _command(given)
-    return "shell", {"command": command}
-
-
-def _output(output: object) -> tuple[str, int]:
-    """Return the text of a call's output, and the exit code of its command (0 if it names none)."""
-    if isinstance(output, str) and output.startswith("{"):
-        value = json_object(output.encode("utf-8", "replace")) or {}
-        if isinstance(value.get("output"), str):
-            return string(value, "output"), integer(obj(value, "metadata"), "exit_code") or 0
-    if isinstance(output, dict):
-        is_failed = output.get("success") is False
-        text = string(output, "content") or json_text(output)
-        return text, int(is_failed)
-    if isinstance(output, list):
-        return "".join(string(part, "text") for part in objects_of(output)), 0
-    text = output if isinstance(output, str) else ""
-    exited = _EXITED.search(text[:2_000])
-    return text, int(exited[1]) if exited else 0
-
-
 def _text(item: Object) -> str:
     return "".join(string(part, "text") for part in objects(item, "content"))
-
-
-def _command(item: Object) -> str:
-    """Return the command as the model wrote it, without the shell that it runs in."""
-    words = strings(item, "command")
-    return words[2] if len(words) == 3 and words[1] == "-lc" else " ".join(words)

@@ -55,7 +55,7 @@ class _ChatReader:
         """Return the events of this line. Never raises."""
         value = json_object(line)
         if value is None:
-            return ()
+            return (events.Unknown(what="not JSON"),) if self.state and line.strip() else ()
         match string(value, "type"):
             case "user" if self.state == "" and _text(value).strip() == self._turn.text.strip():
                 self.state = "working"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beam.agents.claude import sessions
-from beam.agents.claude.spliced import whole_records
+from beam.agents.claude.spliced import records
 from beam.model import events
 
 ID = "0a0a0a0a-0a0a-4a0a-8a0a-0a0a0a0a0a0a"
@@ -43,13 +43,9 @@ EVIL: list[object] = [
 ]
 
 
-def is_record(value: dict[str, Any]) -> bool:
-    return sessions.reader(f"p/{ID}.jsonl")._is_record(value)  # type: ignore[attr-defined, no-any-return]
-
-
 def found(line: bytes) -> tuple[list[str], int]:
-    records, lost = whole_records(line, is_record)
-    return [str(one["uuid"]) for one in records], lost
+    whole, lost = records(line, ("", ID))
+    return [str(json.loads(one)["uuid"]) for one in whole], lost
 
 
 @pytest.mark.parametrize(
@@ -87,6 +83,7 @@ def test_what_a_model_wrote_is_no_record_wherever_the_line_is_cut(content: objec
     "changed",
     [
         {"sessionId": "another"},
+        {"sessionId": ""},
         {"uuid": ""},
         {"uuid": 7},
         {"timestamp": "soon"},

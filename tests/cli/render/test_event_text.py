@@ -111,6 +111,14 @@ BACKGROUND = (Unfinished(tool="Bash", input=Raw(b'{"command":"make"}'), how="kil
             *(e.SessionImported(session_id="s", adapter="claude", events=7, left_out=2), "·"),
             "until here session s, before it was adopted: 7 events; 2 earlier ones were left out",
         ),
+        (
+            *(e.SessionImported(session_id="s", adapter="x", left_out=2, is_cut=True), "·"),
+            "until here session s, before it was adopted: 0 events; at least 2 earlier ones were left out",
+        ),
+        (
+            *(e.SessionImported(session_id="s", adapter="x", unread={"y": 3}), "·"),
+            "until here session s, before it was adopted: 0 events; 3 records could not be read: y",
+        ),
         (e.SessionPrompted(text="go"), "←", "go"),
         (e.SessionIdle(), "■", "done"),
         (e.SessionIdle(reason="interrupted"), "✗", "interrupted"),
