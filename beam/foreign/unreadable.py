@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _MAX_REASONS = 20  # whoever writes a file must not fill memory with reasons
-_OTHER = "other reasons"
+_OTHER = "type: one of many others"
 
 
 class UnreadableError(Exception):
@@ -36,7 +36,7 @@ class LeftOut:
 
     def is_loss(self) -> bool:
         """Return whether something was left out that is no record of an unknown type."""
-        return any(not why.startswith(("type ", "no type")) for why in self.counts)
+        return any(not why.startswith(("type", "no type")) for why in self.counts)
 
 
 def left_out_text(counts: Mapping[str, int]) -> str:

@@ -160,7 +160,7 @@ def _parse_json(data: bytes) -> object:
     try:
         return document(data)
     except ValueError:
-        text = data.decode("utf-8", "replace").lstrip()
+        text = data.decode(json.detect_encoding(data), "replace").lstrip("\ufeff \t\r\n")
     try:
         end = json.JSONDecoder().raw_decode(text)[1]
         return document(text[:end].encode("utf-8", "replace"))

@@ -17,7 +17,7 @@ from beam.agents import registry
 from beam.agents.session_files import NOT_JSON
 from beam.foreign import compressed, tail
 from beam.foreign.past import past_events
-from beam.foreign.places import places
+from beam.foreign.places import place, places
 from beam.foreign.tail import Tail
 from beam.foreign.watch import ForeignWatcher
 from beam.model import events
@@ -63,8 +63,8 @@ def path_of(home: Path, cli: str) -> Path:
 
 
 def opened(home: Path, cli: str, path: Path) -> Tail:
-    place = next(one for one in places({"HOME": str(home)}, [cli]) if one.fits(str(path)))
-    return Tail(place, str(path))
+    where = next(one for one in places({"HOME": str(home)}, [cli]) if one.fits(str(path)))
+    return Tail(where, str(path))
 
 
 def told(one: Tail) -> tuple[list[str], list[events.Notice]]:
@@ -92,6 +92,23 @@ def test_an_odd_line_is_counted_said_once_and_the_others_are_told(cli: str, odd:
     with path.open("ab") as file:
         file.write(ODD[odd](lines[0]) + b"\n")
     assert told(one)[1] == [] and sum(one.left_out.counts.values()) > counted
+
+
+def test_of_an_answer_of_aider_what_is_behind_its_limit_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / ".aider.chat.history.md"
+    path.write_text("#### go\n\n" + ("x" * 999 + "\n") * 103 + "> Tokens: 5 sent, 2 received.\n")
+    one = Tail(place("aider", registry.sessions_of("aider"), str(tmp_path)), str(path))
+    found, notices = told(one)
+    assert found == ["session.prompted", "text", "session.idle"] and len(notices) == 1
+    assert one.left_out.counts == {"behind the first 100,000 characters of an answer": 2}
+
+
+def test_reasons_that_a_file_names_do_not_fill_memory(tmp_path: Path) -> None:
+    path = path_of(tmp_path, "pi")
+    path.write_bytes(b"\n".join(b'{"type":"t%d"}' % number for number in range(1000)) + b"\n")
+    one = opened(tmp_path, "pi", path)
+    assert [notice.code for notice in told(one)[1]] == ["unknown_records"]
+    assert len(one.left_out.counts) == 21 and sum(one.left_out.counts.values()) == 1000
 
 
 @pytest.mark.parametrize("cli", OF_LINES)

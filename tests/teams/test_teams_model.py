@@ -316,3 +316,9 @@ def test_a_time_that_is_none_is_0() -> None:
 
 def test_a_name_is_safe_in_a_path() -> None:
     assert model.inbox_name("../a b.c_d-E9/ü") == "---a-b-c_d-E9--"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_a_file_in_another_encoding_of_json_is_read(encoding: str) -> None:
+    found = model.roster('{"name": "t", "members": [{"name": "ånn", "agentId": "a@t"}]}'.encode(encoding))
+    assert found is not None and [member.name for member in found.members] == ["ånn"]
