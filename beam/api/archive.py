@@ -10,7 +10,8 @@ import contextlib
 from collections.abc import Iterator
 
 from beam.api.find import all_paths, queue_of
-from beam.api.manage import acquire_agent_lock, vouched_digest
+from beam.api.lock_wait import acquire_agent_lock
+from beam.api.manage import vouched_digest
 from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.directory_tree import remove_tree

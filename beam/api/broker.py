@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam.base import files
-from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError
+from beam.base.errors import DiskError, ExitCode, NotFoundError, UnfinishedError, UnsupportedError
 from beam.base.version import __version__
 from beam.broker import registry
 from beam.broker.context import RootContext
@@ -24,6 +24,7 @@ from beam.broker.registry import BrokerFile
 from beam.process import tree
 from beam.process.load import rss_bytes
 from beam.root import discovery
+from beam.store.lock import is_free
 
 _LOG_BYTES = 1024 * 1024
 _TAIL_BYTES = 64 * 1024  # where the last line of the log is looked for
@@ -57,7 +58,7 @@ def start(
 ) -> BrokerFile:
     """Start a detached broker, and return its entry (`BrokerFile`) as soon as it serves the root.
 
-    Raises UsageError if a broker already serves the root, UnfinishedError if the new broker does not start in time,
+    Raises UsageError if another broker serves the root, UnfinishedError if the new broker does not start in time,
     DiskError if the project folder is gone.
     """
     discovery.check_folder(context.home, context.environ)
@@ -92,7 +93,9 @@ def start(
         if running is not None and running.owner.pid == started.pid:
             started.returncode = 0  # it outlives this process on purpose
             return running
-        if started.poll() is not None:
+        if (code := started.poll()) is not None:
+            if code == ExitCode.USAGE and not is_free(context.home.root / "broker.lock"):
+                raise registry.already_served(context.home)  # another one was started at the same moment
             break
         time.sleep(0.02)
     raise UnfinishedError(

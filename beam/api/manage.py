@@ -12,11 +12,11 @@ import msgspec
 
 from beam.agents import registry
 from beam.api import settings_events
-from beam.api.lock_wait import wait_for_lock
+from beam.api.lock_wait import acquire_agent_lock, in_turn_error, lock_new_agent, wait_for_lock
 from beam.base import files
 from beam.base.directory_tree import remove_tree
-from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.base.steps import Steps, run_blocking
+from beam.base.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UsageError
+from beam.base.steps import run_blocking
 from beam.broker.context import RootContext
 from beam.broker.follow import held_briefly
 from beam.config import fields, file, source
@@ -115,10 +115,14 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
             raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
         settings = msgspec.structs.replace(settings, adapter=adapter)
     env = settings.env if "@" not in name else {**context.config.resolve(name).settings.env, **settings.env}
-    imported = begin_in_session(context, name, adapter, session_id, by=by, env=env)
-    if settings != AgentSettings():
-        with _locked_settings(context, context.agent_paths(name)):
-            _write_agent_json(context, context.agent_paths(name), settings)
+    paths = context.agent_paths(name)
+
+    def declare() -> None:
+        if settings != AgentSettings():
+            with _locked_settings(context, paths):
+                _write_agent_json(context, paths, settings)
+
+    imported = begin_in_session(context, name, adapter, session_id, by=by, env=env, declare=declare)
     return f"the first turn of {name} continues in session {session_id} of {adapter}; {_history_text(imported, name)}"
 
 
@@ -165,12 +169,7 @@ def fork_agent(context: RootContext, name: str, new: str, *, by: str, at: str | 
     upto = None if at is None else last_message_id(context.agent_paths(name), source.session_id, at, settings.adapter)
     face_of(registry.adapter(settings.adapter), None)
     _check_unused(context, paths)
-    discovery.create(context.home, paths)
-    lock = wait_for_lock(lambda: try_lock(paths.lock))
-    if lock is None:
-        raise UnfinishedError(
-            f"another process is creating {new} at this moment", "give the copy another name", subject=new
-        )
+    lock = run_blocking(lock_new_agent(context, paths, by=by))
     with held_briefly(context, paths, lock), _locked_settings(context, paths):
         _check_unused(context, paths)  # another process may have made it meanwhile
         journal = Journal.open(paths.journal, new, context.clock, context.config.limits)
@@ -297,7 +296,7 @@ def _acquire_lease(context: RootContext, paths: AgentPaths, held: contextlib.Exi
         held.enter_context(_lock_or_raise(paths))
         return None
     if lease is None:
-        raise _in_turn_error(paths)
+        raise in_turn_error(paths)
     held.callback(lease.close)
     return lease
 
@@ -305,22 +304,7 @@ def _acquire_lease(context: RootContext, paths: AgentPaths, held: contextlib.Exi
 def _lock_or_raise(paths: AgentPaths) -> Lock:
     lock = wait_for_lock(lambda: try_lock(paths.lock))
     if lock is None:
-        raise _in_turn_error(paths)
-    return lock
-
-
-def acquire_agent_lock(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[Lock]:
-    """Acquire the agent's lock; if a broker holds it, ask the broker to release it. Raises UnfinishedError while a turn
-    holds the lock."""
-    from beam.broker.registry import running_broker
-    from beam.broker.requests import request
-
-    lock = try_lock(paths.lock)
-    if lock is None and running_broker(context.home) is not None and paths.dir.is_dir():
-        yield from request(context, paths, "release", by=by)
-    lock = lock or wait_for_lock(lambda: try_lock(paths.lock))
-    if lock is None:
-        raise _in_turn_error(paths)
+        raise in_turn_error(paths)
     return lock
 
 
@@ -328,10 +312,6 @@ def vouched_digest(context: RootContext, paths: AgentPaths, data: bytes) -> str 
     """Return the digest of an agent.json's bytes if a person is known to have written them; else None."""
     digest = hashlib.sha256(data).hexdigest()
     return digest if ledger.is_remembered(paths.dir / AGENT_JSON, digest, context.environ) else None
-
-
-def _in_turn_error(paths: AgentPaths) -> UnfinishedError:
-    return UnfinishedError(f"{paths.agent} is in a turn", "wait for it, or interrupt it", subject=paths.agent)
 
 
 def _give_up_messages(lease: AgentLease) -> int:

@@ -3,7 +3,7 @@ session of its CLI."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -11,8 +11,8 @@ from msgspec import UNSET, Struct
 
 from beam.agents import registry
 from beam.base import files
-from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.base.steps import Steps
+from beam.base.errors import BeamError, NotFoundError, UnsupportedError, UsageError
+from beam.base.steps import Steps, run_blocking
 from beam.broker.context import RootContext
 from beam.model import events
 from beam.model.message import base_of, check_name, check_session_id
@@ -185,17 +185,24 @@ def parse_session(given: str) -> tuple[str, str]:
 
 
 def begin_in_session(
-    context: RootContext, name: str, adapter: str, session_id: str, *, by: str, env: Mapping[str, str]
+    context: RootContext,
+    name: str,
+    adapter: str,
+    session_id: str,
+    *,
+    by: str,
+    env: Mapping[str, str],
+    declare: Callable[[], object],
 ) -> events.SessionImported:
     """Make the first turn of a new agent continue that session of its CLI, and import the session's earlier events into
-    the agent's journal. `env` are the agent's own environment variables.
+    the agent's journal. `env` are the agent's own environment variables. `declare` is called last, while no broker can
+    take the agent.
 
     Return the event that records how much was imported. Raises UsageError if the agent already had a turn or a message.
     """
-    from beam.api.lock_wait import wait_for_lock
+    from beam.api.lock_wait import lock_new_agent
     from beam.broker.follow import held_briefly
     from beam.foreign.past import past_events
-    from beam.store.lock import try_lock
 
     paths = context.agent_paths(check_name(name))
     _check_resumes(name, adapter)
@@ -205,13 +212,8 @@ def begin_in_session(
             "give it a name of its own: beam agent add NAME --session …",
             subject=name,
         )
-    discovery.create(context.home, paths)
-    lock = wait_for_lock(lambda: try_lock(paths.lock))
-    if lock is None:
-        raise UnfinishedError(
-            f"another process uses {name} at this moment", "give the agent another name", subject=name
-        )
-    with held_briefly(context, paths, lock):
+    with held_briefly(context, paths, run_blocking(lock_new_agent(context, paths, by=by))):
+        discovery.create(context.home, paths)
         state = read_state(paths.journal)
         is_waiting = any(files.names(paths.queue / box) for box in ("new", "cur"))
         if state.turn or state.known or state.session or state.fork or is_waiting:
@@ -226,6 +228,7 @@ def begin_in_session(
             journal.rotate_if_due()
         finally:
             journal.close()
+        declare()
     return imported
 
 

@@ -80,13 +80,7 @@ def claim_root(home: RootPaths, entry: BrokerFile) -> Claim:
     """Make this process the root's broker. Raises UsageError if the root has a broker already."""
     lock = try_lock(home.root / "broker.lock")
     if lock is None:
-        other = read_broker_file(home)
-        pid = other.owner.pid if other is not None else "?"
-        raise UsageError(
-            f"a broker already serves {home.root} (pid {pid})",
-            "beam broker status; beam broker stop",
-            subject=str(home.root),
-        )
+        raise already_served(home)
     try:
         claimed = Claim(home.root, lock)
     except BaseException:
@@ -98,6 +92,15 @@ def claim_root(home: RootPaths, entry: BrokerFile) -> Claim:
         claimed.release()
         raise
     return claimed
+
+
+def already_served(home: RootPaths) -> UsageError:
+    """Return the error for a root that another broker serves."""
+    other = read_broker_file(home)
+    pid = f" (pid {other.owner.pid})" if other is not None else ""  # without: it claimed the root just now
+    return UsageError(
+        f"a broker already serves {home.root}{pid}", "beam broker status; beam broker stop", subject=str(home.root)
+    )
 
 
 def release_root(home: RootPaths, claimed: Claim) -> None:

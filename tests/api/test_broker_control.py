@@ -16,12 +16,13 @@ import pytest
 
 from beam.api import broker
 from beam.api.broker import BrokerStatus
-from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError
+from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.version import __version__
 from beam.broker import life, registry
 from beam.broker.registry import BrokerFile
 from beam.process import tree
 from beam.root.paths import RootPaths
+from beam.store.lock import try_lock
 from tests.support.context import Root
 from tests.support.refused import refused
 
@@ -316,3 +317,16 @@ def test_a_broker_runs_two_turns_a_core_and_four_at_least(
 ) -> None:
     monkeypatch.setattr(broker.os, "cpu_count", lambda: cores)
     assert broker.default_cap() == cap
+
+
+def test_a_broker_that_another_one_forestalled_is_told_of(root: Root, machine: Machine) -> None:
+    machine.ends = lambda now: 2
+    root.context.home.root.mkdir(parents=True, exist_ok=True)
+    lock = try_lock(root.context.home.root / "broker.lock")
+    assert lock is not None
+    told = f"a broker already serves {root.context.home.root}"
+    where = str(root.context.home.root)
+    with lock, refused(UsageError, told, "beam broker status; beam broker stop", subject=where):
+        start(root)
+    with pytest.raises(UnfinishedError, match="the broker did not start"):  # it was something else
+        start(root)

@@ -494,7 +494,7 @@ def discovered(root: Root, name: str) -> AgentPaths:
         lambda root: manage.unblock_agent(root.context, "stuck"),
         fork_of_coder,
         remove_held,
-        lambda root: begin_in_session(root.context, "held", "claude", "s1", by="ann", env={}),
+        lambda root: begin_in_session(root.context, "held", "claude", "s1", by="ann", env={}, declare=list),
     ],
     ids=["unblock", "fork", "remove", "begin"],
 )
@@ -599,8 +599,8 @@ def test_a_fork_is_refused_with_what_to_do(root: Root, hurried: None) -> None:
     in_session(root, "coder")
     lock = try_lock(root.place("twin").lock)
     assert lock is not None
-    said = "another process is creating twin at this moment"
-    with lock, refused(UnfinishedError, said, "give the copy another name", subject="twin"):
+    said = "another process uses twin at this moment"
+    with lock, refused(UnfinishedError, said, "give the agent another name", subject="twin"):
         manage.fork_agent(root.context, "coder", "twin", by="ann")
     manage.fork_agent(root.context, "coder", "twin", by="ann")
     (forked,) = [event for event in root.events("twin") if isinstance(event, events.SessionForked)]

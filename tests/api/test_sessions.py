@@ -173,7 +173,7 @@ def test_a_cli_that_resumes_none_is_said_to(coder: Root, asked: list[Any], monke
     with refused(UnsupportedError, said, hint, subject="coder"):
         result(resume(coder.context, "coder", "pipe-1", by="ann"))
     with refused(UnsupportedError, said.replace("coder", "new"), hint, subject="new"):
-        begin_in_session(coder.context, "new", "mailbox", "s1", by="ann", env={})
+        begin_in_session(coder.context, "new", "mailbox", "s1", by="ann", env={}, declare=list)
 
 
 # -- beginning in one --------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_a_session_is_named_by_its_adapter_and_its_id() -> None:
 
 
 def test_a_new_agent_begins_in_the_session(root: Root) -> None:
-    done = begin_in_session(root.context, "new", "claude", "s1", by="ann", env={})
+    done = begin_in_session(root.context, "new", "claude", "s1", by="ann", env={}, declare=list)
     assert (done.session_id, done.adapter, done.events, done.left_out) == ("s1", "claude", 0, None)
     imported, selected = root.events("new")
     assert isinstance(selected, events.SessionSelected)
@@ -200,7 +200,7 @@ def test_a_new_agent_begins_in_the_session(root: Root) -> None:
 def test_the_past_is_looked_for_with_the_agents_own_variables(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     monkeypatch.setattr("beam.foreign.past.past_events", lambda *args, **kwargs: given.append((args, kwargs)))
-    begin_in_session(root.context, "new", "claude", "s1", by="ann", env={"CLAUDE_CONFIG_DIR": "/c"})
+    begin_in_session(root.context, "new", "claude", "s1", by="ann", env={"CLAUDE_CONFIG_DIR": "/c"}, declare=list)
     environ = {**root.environ, "CLAUDE_CONFIG_DIR": "/c"}
     assert given == [(("claude", "s1"), {"folder": str(root.base), "environ": environ})]
 
@@ -213,8 +213,8 @@ def test_a_session_of_an_agent_is_one_of_its_adapter(coder: Root) -> None:
         "give it a name of its own: beam agent add NAME --session …",
         subject="coder@a",
     ):
-        begin_in_session(coder.context, "coder@a", "codex", "s1", by="ann", env={})
-    assert begin_in_session(coder.context, "coder@a", "claude", "s1", by="ann", env={}).session_id == "s1"
+        begin_in_session(coder.context, "coder@a", "codex", "s1", by="ann", env={}, declare=list)
+    assert begin_in_session(coder.context, "coder@a", "claude", "s1", by="ann", env={}, declare=list).session_id == "s1"
 
 
 @pytest.mark.parametrize("used", ["turn", "session", "fork", "waiting", "claimed", "known"])
@@ -234,7 +234,7 @@ def test_an_agent_that_was_used_begins_in_no_other_session(used: str, root: Root
         record(root, "new", *bodies[used])
     before = root.events("new")
     with refused(UsageError, "there is already an agent new here", "give the agent another name", subject="new"):
-        begin_in_session(root.context, "new", "claude", "s1", by="ann", env={})
+        begin_in_session(root.context, "new", "claude", "s1", by="ann", env={}, declare=list)
     assert root.events("new") == before
 
 
@@ -250,4 +250,4 @@ def test_an_agent_that_somebody_uses_at_this_moment_is_left_to_them(
             UnfinishedError, "another process uses new at this moment", "give the agent another name", subject="new"
         ),
     ):
-        begin_in_session(root.context, "new", "claude", "s1", by="ann", env={})
+        begin_in_session(root.context, "new", "claude", "s1", by="ann", env={}, declare=list)

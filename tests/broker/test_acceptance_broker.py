@@ -349,3 +349,28 @@ def test_a_broker_that_could_not_open_the_files_of_its_turns_does_not_begin(slow
     assert "ulimit -n" in refused.err
     assert not (slow.root / "broker.json").exists()
     assert len(slow.box("a", "new")) == 1
+
+
+def test_an_agent_that_begins_in_a_session_or_a_copy_is_made_whole_under_a_broker(beam: Cli) -> None:
+    assert beam("broker", "start").code == 0
+    try:
+        for number in range(4):
+            session = f"claude:11111111-2222-4333-8444-55555555555{number}"
+            for words in (("add", f"s{number}", "--session", session), ("fork", f"s{number}", f"f{number}")):
+                assert beam("agent", *words).code == 0, words
+            (beam.root / "agents" / f"g{number}" / "queue").mkdir(parents=True)  # of another creation that was killed
+            assert beam("agent", "fork", f"s{number}", f"g{number}").code == 0
+    finally:
+        beam("broker", "stop")
+
+
+def test_of_two_brokers_that_are_started_at_once_one_serves_and_the_other_says_so(beam: Cli) -> None:
+    started = [beam.start_cold("broker", "start") for _ in range(3)]
+    try:
+        codes = [process.wait(timeout=60) for process in started]
+        said = [process.communicate()[1].decode() for process in started]
+        assert sorted(codes) == [0, 2, 2], said
+        for code, text in zip(codes, said, strict=True):
+            assert code == 0 or text.startswith("beam: a broker already serves "), text
+    finally:
+        beam("broker", "stop")
