@@ -24,7 +24,7 @@ from beam.model.outcome import ANSWERS, BY_DEFAULT, Class, Denial, ModelUsage, S
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _set_field = msgspec.structs.force_setattr  # only for an event that no other code has yet, so it need not be copied
 _STATUS_BY_STOP = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
-_VERDICT_BY_END: dict[str, tuple[Status, Class | None, str | None]] = {
+VERDICT_BY_END: dict[str, tuple[Status, Class | None, str | None]] = {
     "length": (Status.TRUNCATED, None, "the answer was cut off by its token limit"),
     "refused": (Status.REFUSED, None, "the model refused"),
 }
@@ -277,7 +277,7 @@ def _status_of(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None
     over = bool(summary.ended) and summary.failure is None
     if exit.stopped_by == "retries" and summary.retry is not None and not over:
         if summary.retried:
-            return _VERDICT_BY_END[summary.retried]
+            return VERDICT_BY_END[summary.retried]
         return Status.FAILED, summary.retry.class_, f"stopped after its retries: {summary.retry.reason}"
     if exit.stopped_by is not None and not over:
         return _STATUS_BY_STOP.get(exit.stopped_by, Status.CANCELLED), None, f"the turn was stopped ({exit.stopped_by})"
@@ -298,8 +298,8 @@ def _status_of(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None
             return Status.FAILED, Class.BAD_REQUEST if found is Class.UNKNOWN else found, complaint
         gone = died(exit, summary.name)
         return gone.status, gone.class_, gone.reason
-    if summary.ended in _VERDICT_BY_END:
-        return _VERDICT_BY_END[summary.ended]
+    if summary.ended in VERDICT_BY_END:
+        return VERDICT_BY_END[summary.ended]
     return (Status.DENIED, None, nobody) if denied else (Status.COMPLETED, None, None)
 
 

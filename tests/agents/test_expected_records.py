@@ -377,6 +377,7 @@ CODEX: list[dict[str, Any]] = [
         thread_token_usage={"input_tokens": 19, "output_tokens": 12, "reasoning_output_tokens": 1},
     ),
 ]
+_INCOMPLETE = "stream disconnected: Incomplete response returned, reason: "
 CODEX_ENDS: dict[str, dict[str, Any]] = {
     "done": of_codex(20, "event_msg", type="task_complete", turn_id="t", last_agent_message="the last"),
     "silent": of_codex(20, "event_msg", type="task_complete", turn_id="t"),
@@ -384,6 +385,12 @@ CODEX_ENDS: dict[str, dict[str, Any]] = {
     "failed": of_codex(20, "event_msg", type="task_complete", turn_id="t", error={"message": "429 slow down"}),
     "failed by a code": of_codex(20, "event_msg", type="task_complete", turn_id="t", error={"codex_error_info": "x"}),
     "failed in silence": of_codex(20, "event_msg", type="task_complete", turn_id="t", error={"a": 1}),
+    "cut off": of_codex(
+        20, "event_msg", type="task_complete", turn_id="t", error={"message": f"{_INCOMPLETE}max_output_tokens"}
+    ),
+    "refused": of_codex(
+        20, "event_msg", type="task_complete", turn_id="t", error={"message": f"{_INCOMPLETE}content_filter"}
+    ),
     "of another turn": of_codex(20, "event_msg", type="task_complete", turn_id="u", last_agent_message="the last"),
 }
 

@@ -76,6 +76,7 @@ card = Card(
             system=True,
             tools=True,
             interrupt=True,
+            whole=True,
             tokens=True,
             calls=True,
             models=True,

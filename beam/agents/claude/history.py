@@ -110,6 +110,10 @@ class TranscriptLine(Struct, frozen=True, kw_only=True):
     teammates that have their own process. `origin` says who wrote a line in the user's role: `human`,
     `task-notification` (a background task ended), or "" in older versions. `noticed` is the text of a notification when
     it arrives. `pending` is the number of background agents and workflows that the conversation waits for.
+
+    `error` is the text of a failed model call, and `error_word` the CLI's own word for it. `blocked` is the line with
+    which the CLI says that a hook kept the prompt from the model, `hook` the words of a hook that ended the turn, both
+    None in all other lines. `withheld`: a safeguard withheld the rest of an answer, and the model is asked once more.
     """
 
     kind: str
@@ -130,6 +134,10 @@ class TranscriptLine(Struct, frozen=True, kw_only=True):
     returned: tuple[TranscriptResult, ...] = ()
     received: tuple[ReceivedMessage, ...] = ()
     error: str = ""
+    error_word: str = ""
+    blocked: dict[str, Any] | None = None
+    hook: str | None = None
+    withheld: bool = False
     origin: str = ""
     noticed: str = ""
     pending: int = 0
@@ -215,6 +223,10 @@ def read(line: bytes, *, parent: str | None = None) -> TranscriptLine | None:
         returned=tuple(returned),
         received=tuple(received),
         error=_error_text(value, message),
+        error_word=string(value, "error") if value.get("isApiErrorMessage") is True else "",
+        blocked=value if kind == "system" and value.get("preventContinuation") is True else None,
+        hook=_hook_that_stopped(obj(value, "attachment")) if kind == "attachment" else None,
+        withheld=value.get("refusalRetry") is True,
         origin=string(obj(value, "origin"), "kind"),
         noticed=string(value, "content") if kind == "queue-operation" else "",
         pending=sum(integer(value, key) or 0 for key in _PENDING_COUNTS) if kind == "system" else 0,
@@ -289,6 +301,12 @@ def _system(value: Object) -> list[Event]:
     if subtype == "compact_boundary":
         return [events.StatusChanged(state="compacted", detail=string(obj(value, "compactMetadata"), "trigger"))]
     return []
+
+
+def _hook_that_stopped(attached: Object) -> str | None:
+    if string(attached, "type") != "hook_stopped_continuation":
+        return None
+    return f"{string(attached, 'hookName')}: {string(attached, 'message')}"
 
 
 def _error_text(value: Object, message: Object) -> str:

@@ -18,6 +18,13 @@ def words_of_block(value: Object) -> str:
     return (told or string(value, "content").rpartition(_PROMPT_MARK)[0] or string(value, "content")).strip()
 
 
+def is_block_of(value: Object, text: str) -> bool:
+    """Return whether this line says that a hook kept this prompt from the model. Without the prompt's text in the line
+    it may be about any prompt, and the answer is False."""
+    prompt = string(value, "content").rpartition(_PROMPT_MARK)[2].strip()
+    return bool(prompt) and string(value, "content").strip() != prompt and text.strip().startswith(prompt[:200])
+
+
 def words_of_stop(value: Object) -> str:
     """Return the words of a hook that would stop the turn, from the line about its end; "" if it would not stop it."""
     name = string(value, "hook_name") or string(value, "hook_event")

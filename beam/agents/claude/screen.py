@@ -14,13 +14,15 @@ from msgspec import structs
 from beam.agents.base import Host, Launch, Transcript, Turn, Verdict
 from beam.agents.claude import history, spliced, tool_rules
 from beam.agents.claude.exec import ACCESS, RETRIES, SYSTEM_PROMPT_SNAPSHOT, uuid_of
+from beam.agents.claude.hooks import is_block_of, words_of_block
 from beam.agents.claude.tasks import Tasks
+from beam.agents.claude.verdict import TRUNCATED_STOP_REASONS, WITHHELD
 from beam.agents.failures import class_of
 from beam.agents.figures import sum_calls
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.events import Event
-from beam.model.outcome import ModelUsage, Status
+from beam.model.outcome import Class, ModelUsage, Status
 from beam.model.screen_profile import Dialog, Profile
 
 tells_end = True
@@ -205,6 +207,7 @@ class _TranscriptReader:
         self._usage: dict[str, ModelUsage] = {}
         self._model: str | None = None
         self._interrupted = False
+        self._end: tuple[Status, Class | None, str] | None = None  # how the turn ended, if not with its whole answer
         self._session_id = ""
         self._tasks = Tasks()
         self._before: deque[tuple[history.TranscriptLine, bytes]] = deque(maxlen=_MAX_LINES_BEFORE)
@@ -219,6 +222,8 @@ class _TranscriptReader:
             told = [event for record in whole for event in self.line(record)]
             return [*told, *([events.Unknown(what="not JSON")] * lost)]
         if self.state:
+            return self._line_of_turn(line, found)
+        if found.blocked is not None and is_block_of(found.blocked, self._turn.text):
             return self._line_of_turn(line, found)
         if not _is_from_person(found) or _INTERRUPTED.encode() in line:
             self._before.append((found, line))
@@ -236,6 +241,11 @@ class _TranscriptReader:
         """Return the events of a line of this turn."""
         if found.noticed:
             self._tasks.on_notified(found.noticed)
+        if found.blocked is not None:
+            self._end = (Status.FAILED, Class.STOPPED, f"a hook stopped the prompt: {words_of_block(found.blocked)}")
+            self._session_id, self.state = self._session_id or found.session_id, "done"
+        elif found.hook is not None:
+            self._end = (Status.FAILED, Class.STOPPED, f"a hook stopped the turn: {found.hook}")
         if found.kind == "user" and found.origin == _TASK_NOTICE:
             self._begin_new_answer()
             return []
@@ -273,6 +283,10 @@ class _TranscriptReader:
             )
         if self._interrupted:
             return structs.replace(verdict, status=Status.CANCELLED, reason="it was interrupted", reply=None)
+        if self._end is not None:
+            status, class_, reason = self._end
+            reply = verdict.reply or None
+            verdict = structs.replace(verdict, status=status, class_=class_, reason=reason, reply=reply)
         return structs.replace(verdict, unfinished=self._tasks.unfinished())
 
     def _begin_new_answer(self) -> None:
@@ -280,7 +294,7 @@ class _TranscriptReader:
 
         As in headless mode, the answer is only the text that follows.
         """
-        self._texts = []
+        self._texts, self._end = [], None
         self.state = "working"
 
     def _user(self, line: bytes, found: history.TranscriptLine) -> None:
@@ -289,6 +303,8 @@ class _TranscriptReader:
             self.state = "done"
         elif not found.returned and self.state == "":
             self.state = "working"
+        if found.withheld:
+            self._end = (Status.TRUNCATED, None, WITHHELD)
         for returned in found.returned:
             self._tasks.on_returned(returned.call_id, returned.record)
 
@@ -297,13 +313,27 @@ class _TranscriptReader:
         if found.usage is not None:
             self._usage[found.reply_id] = ModelUsage(model=found.model, usage=history.usage_of_call(found))
         if found.error:
-            self.error = found.error
-            self.state = "done"
+            self._on_error(found)
+            return
+        if found.stop in TRUNCATED_STOP_REASONS:
+            self._end = (Status.TRUNCATED, None, f"the answer was cut off ({found.stop})")
+        elif found.stop and self._end is not None and self._end[2] != WITHHELD:  # the answer went on
+            self._end = None
         if found.called:
             self._texts = []
         for called in found.called:
             self._tasks.on_called(called.call_id, called.name, called.input)
         self._texts += [body.text for body in found.bodies if isinstance(body, events.Text)]
+
+    def _on_error(self, found: history.TranscriptLine) -> None:
+        self.state = "done"
+        reason = found.error.partition("\n")[0]
+        if found.stop == "refusal":
+            self._texts, self._end = [], (Status.REFUSED, None, reason)
+        elif found.error_word == "max_output_tokens":
+            self._end = (Status.TRUNCATED, None, reason)
+        else:
+            self.error = found.error
 
 
 def _is_from_person(found: history.TranscriptLine) -> bool:

@@ -72,6 +72,7 @@ _CLASS_BY_TEXT = (  # parts of the text of a failure for which the API gave no s
 _SIGNALS = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 LOST_SESSION_TEXT = "No conversation found with session ID: "
 _WITHHELD_TEXT = "safeguards stopped the response above"  # of a notice, where the line after it is not marked
+WITHHELD = "a safeguard of the model withheld a part of the answer"
 TRUNCATED_STOP_REASONS = ("max_tokens", "model_context_window_exceeded", "pause_turn", "compaction")
 _END_BY_SUBTYPE = {  # of versions whose results have no `terminal_reason`
     "error_max_turns": "max_turns",
@@ -251,7 +252,7 @@ def judge(
         class_ = failure_class(None, summary.error, reported)
         return Status.FAILED, class_, reported or "claude's result does not say success"
     if summary.withheld:
-        return Status.TRUNCATED, None, "a safeguard of the model withheld a part of the answer"
+        return Status.TRUNCATED, None, WITHHELD
     if turn.schema is not None and "structured_output" not in result:
         return Status.FAILED, Class.SCHEMA, "the answer does not follow the schema"
     return Status.COMPLETED, None, None

@@ -55,6 +55,7 @@ card = Card(
             system=True,
             tools=True,
             interrupt=True,
+            whole=True,
             tokens=True,
             calls=True,
             ask=True,

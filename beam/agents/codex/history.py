@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
 from beam.agents.codex import legacy
-from beam.agents.codex.trouble import failure_class
+from beam.agents.codex.trouble import end_in, failure_class
 from beam.agents.failures import unwrap_api_message
 from beam.agents.fields import Object, integer, obj, objects, string, strings
 from beam.agents.figures import usage_of
+from beam.agents.oneshot import VERDICT_BY_END
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Status, Total, Usage
@@ -52,6 +53,7 @@ class _RolloutReader:
         self._calls: set[str] = set()
         self._class = Class.UNKNOWN
         self._interrupted = False
+        self._end = ""  # how the answer ended, if not whole: `length` or `refused`
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line. Never raises."""
@@ -87,7 +89,12 @@ class _RolloutReader:
             model=self._model,
             usage=self._usage,
         )
-        if self.error:
+        if self._end:
+            status, class_, reason = VERDICT_BY_END[self._end]
+            why = {"status": status, "class_": class_, "reason": reason}
+            if status is Status.TRUNCATED:
+                why["reply"] = verdict.reply or None
+        elif self.error:
             why = {"status": Status.FAILED, "class_": self._class, "reason": self.error}
         elif self._interrupted:
             why = {"status": Status.CANCELLED, "reason": "it was interrupted"}
@@ -95,7 +102,7 @@ class _RolloutReader:
             return verdict
         from msgspec import structs
 
-        return structs.replace(verdict, reply=None, **why)
+        return structs.replace(verdict, **{"reply": None, **why})
 
     def _is_of_this_turn(self, payload: Object) -> bool:
         return bool(self.state) and string(payload, "turn_id") == self._turn_id
@@ -129,6 +136,9 @@ class _RolloutReader:
             self._texts = [last] if last else self._texts
             if failure := obj(payload, "error"):
                 message = string(failure, "message") or string(failure, "codex_error_info") or "it failed"
+                self._end = end_in(message)
+                if self._end:
+                    return (events.Notice(text=message, code="incomplete"),)
                 self.error, self._class = unwrap_api_message(message), failure_class(message)
                 return (events.Notice(text=self.error, code="api_error"),)
         return ()

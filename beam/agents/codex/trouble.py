@@ -43,8 +43,7 @@ class FailureReports:
 
     def on_retry(self, why: str, *, attempt: int | None = None, of: int | None = None) -> list[Event]:
         """Return the event of a retry."""
-        incomplete = _INCOMPLETE.search(why) if INCOMPLETE_PREFIX in why else None
-        self._summary.retried = END_BY_REASON.get(incomplete[1], "") if incomplete else ""
+        self._summary.retried = end_in(why)
         return self._summary.retrying(why, attempt=attempt, of=of, class_=failure_class(why))
 
     def on_fatal(self, text: str, class_: Class | None = None) -> list[Event]:
@@ -52,11 +51,16 @@ class FailureReports:
         if text == self._error:
             return []
         self._error = text
-        incomplete = _INCOMPLETE.search(text) if INCOMPLETE_PREFIX in text else None
-        if incomplete and incomplete[1] in END_BY_REASON:
-            self._summary.ended = END_BY_REASON[incomplete[1]]
+        if end := end_in(text):
+            self._summary.ended = end
             return [events.Notice(text=text, code="incomplete")]
         return self._summary.on_failed(unwrap_api_message(text), class_=class_ or failure_class(text))
+
+
+def end_in(text: str) -> str:
+    """Return how the answer ended (`length`, `refused`) by the text of a failure; "" if it ended otherwise."""
+    incomplete = _INCOMPLETE.search(text) if INCOMPLETE_PREFIX in text else None
+    return END_BY_REASON.get(incomplete[1], "") if incomplete else ""
 
 
 def failure_class(text: str) -> Class:

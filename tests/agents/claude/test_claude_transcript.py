@@ -7,7 +7,7 @@ from typing import Any
 
 from beam.agents.base import Transcript, Turn
 from beam.agents.claude import screen
-from beam.model.outcome import Status
+from beam.model.outcome import Class, Status
 
 ID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
 SHELL = {"command": "make serve", "run_in_background": True}
@@ -113,3 +113,73 @@ def test_an_answer_that_is_written_before_its_prompt_is_of_this_turn() -> None:
 def test_a_message_of_another_member_of_its_team_is_not_the_prompt() -> None:
     letter = {**asked("<teammate-message>hi</teammate-message>"), "origin": {"kind": "teammate"}}
     assert read(letter, said("to my team"), ended()).state == ""
+
+
+def refused(text: str) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    message = {"id": "e", "model": "<synthetic>", "content": content, "stop_reason": "refusal"}
+    return {"type": "assistant", "isApiErrorMessage": True, "error": "invalid_request", "message": message}
+
+
+def cut_off(text: str, stop: str = "max_tokens") -> dict[str, Any]:
+    line = said(text)
+    return {**line, "message": {**line["message"], "stop_reason": stop}}
+
+
+def blocked(content: str, **fields: Any) -> dict[str, Any]:
+    line = {"type": "system", "subtype": "informational", "level": "warning", "preventContinuation": True}
+    return {**line, "sessionId": ID, "content": content, **fields}
+
+
+WORDS = "policy says stop"
+
+
+def test_a_refusal_is_refused_and_no_failure() -> None:
+    found = read(asked("hi"), refused("API Error: flagged\n\nRequest ID: 1")).verdict()
+    assert (found.status, found.reason, found.reply) == (Status.REFUSED, "API Error: flagged", None)
+
+
+def test_an_answer_that_the_token_limit_cut_off_is_truncated() -> None:
+    limit = {**refused("API Error: too long"), "error": "max_output_tokens"}
+    limit["message"] = {**limit["message"], "stop_reason": "stop_sequence"}
+    transcript = read(asked("hi"), cut_off("Half"), limit)
+    found = transcript.verdict()
+    assert (transcript.state, found.status, found.reply) == ("done", Status.TRUNCATED, "Half")
+
+
+def test_an_answer_that_pauses_is_truncated_unless_it_goes_on() -> None:
+    assert read(asked("hi"), cut_off("Half", "pause_turn"), ended()).verdict().status is Status.TRUNCATED
+    found = read(asked("hi"), cut_off("Half"), said("Rest."), ended()).verdict()
+    assert found.status is Status.COMPLETED
+
+
+def test_an_answer_of_which_a_safeguard_withheld_a_part_is_truncated() -> None:
+    retry = {**asked("Your response above was stopped"), "isMeta": True, "refusalRetry": True}
+    found = read(asked("hi"), said("Half"), retry, said("Rest."), ended()).verdict()
+    assert (found.status, found.reply) == (Status.TRUNCATED, "Half\n\nRest.")
+
+
+def test_a_prompt_that_a_hook_blocks_ends_the_turn_with_the_hooks_words() -> None:
+    transcript = read(blocked(f"UserPromptSubmit operation blocked by hook:\n{WORDS}\n\nOriginal prompt: hi"))
+    found = transcript.verdict()
+    assert (transcript.state, found.status, found.class_) == ("done", Status.FAILED, Class.STOPPED)
+    assert (found.reply, found.session_id) == (None, ID)
+    assert WORDS in (found.reason or "")
+
+
+def test_a_blocked_prompt_of_somebody_else_does_not_end_the_turn() -> None:
+    for content in (f"blocked:\n{WORDS}\n\nOriginal prompt: other", f"blocked: {WORDS}", "Original prompt: hi", ""):
+        assert read(blocked(content)).state == ""
+
+
+def test_a_prompt_that_a_hook_stops_has_no_answer() -> None:
+    found = read(asked("hi"), blocked(f"Operation stopped by hook: {WORDS}")).verdict()
+    assert (found.status, found.class_, found.reply) == (Status.FAILED, Class.STOPPED, None)
+
+
+def test_a_hook_that_ends_the_turn_after_a_call_stopped_it() -> None:
+    hook = {"type": "hook_stopped_continuation", "hookName": "PreToolUse:Bash", "message": WORDS}
+    stopped = {"type": "attachment", "attachment": hook}
+    found = read(asked("hi"), *called("Bash", {"command": "true"}), stopped, ended()).verdict()
+    assert (found.status, found.class_) == (Status.FAILED, Class.STOPPED)
+    assert found.reason == f"a hook stopped the turn: PreToolUse:Bash: {WORDS}"

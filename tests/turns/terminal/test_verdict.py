@@ -46,6 +46,17 @@ def test_the_outcome_says_what_decided(via: str, profile: Profile, said: Evidenc
 
 
 @pytest.mark.parametrize(
+    ("via", "command", "reply"), [("history", False, None), ("history", True, "x"), ("title", False, "x")]
+)
+def test_what_the_screen_shows_is_no_answer_if_the_transcript_ended_the_turn_without_one(
+    via: str, command: bool, reply: str | None
+) -> None:
+    told = Verdict(status=Status.COMPLETED, reply=None)
+    found = verdict_of(TurnEvidence(end=ended(via), view=View(()), reply="x", transcript=told, command=command))
+    assert (found.status, found.reply) == (Status.COMPLETED, reply)
+
+
+@pytest.mark.parametrize(
     ("told", "denial", "stopped", "status"),
     [
         (Status.CANCELLED, BY_ANN, False, Status.COMPLETED),
