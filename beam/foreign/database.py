@@ -62,7 +62,7 @@ def rows(path: str, queries: Sequence[str], *, since_ms: int, session: str = "")
         ) as open_:
             open_.execute("PRAGMA query_only=ON")
             open_.set_progress_handler(is_over_limit, _STEPS_PER_CHECK)
-            open_.execute("PRAGMA trusted_schema=OFF")
+            # Not `PRAGMA trusted_schema=OFF`: Kilo's indexes use json_extract, which an older SQLite then refuses.
             open_.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
             open_.text_factory = bytes
             is_empty = not open_.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]

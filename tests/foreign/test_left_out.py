@@ -287,10 +287,21 @@ STEPS: list[tuple[str, str, dict[str, object]]] = [
 ]
 
 
+def test_an_index_over_json_keeps_no_database_from_being_read(database: sqlite3.Connection, tmp_path: Path) -> None:
+    database.execute("INSERT INTO part VALUES ('p1', 'ses_1', 'm', '{\"type\":\"text\",\"text\":\"one\"}', 5, 5)")
+    database.execute("CREATE INDEX role ON message (json_extract(data, '$.role'))")
+    database.commit()
+    path = tmp_path / ".local/share/opencode/opencode.db"
+    assert told(opened(tmp_path, "opencode", path)) == (["session.prompted"], [])
+
+
+@pytest.mark.parametrize("sessions", ["session", "session_v2"])
 def test_the_tables_of_opencode_2_are_read_and_no_message_is_told_twice(
-    database: sqlite3.Connection, tmp_path: Path
+    sessions: str, database: sqlite3.Connection, tmp_path: Path
 ) -> None:
-    database.executescript(SECOND)
+    database.executescript(SECOND.replace("session_v2", "newer") if sessions == "session" else SECOND)
+    if sessions == "session":
+        database.execute("INSERT INTO session VALUES ('ses_2', 'ses_1', '/p', 100)")
     database.execute("INSERT INTO part VALUES ('p1', 'ses_1', 'm', '{\"type\":\"text\",\"text\":\"one\"}', 80, 80)")
     for number, (session, kind, data) in enumerate(STEPS):
         row = (f"m{number}", session, kind, json.dumps(data), 10 * number + 10, 10 * number + 10)

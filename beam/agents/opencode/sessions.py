@@ -37,14 +37,15 @@ SELECT p.time_updated AS changed, json_object('id', p.id, 'at', p.time_updated, 
  p.time_created AS made, p.id AS id
 FROM session s JOIN part p ON p.session_id = s.id JOIN message m ON m.id = p.message_id
 """
-# OpenCode 2 has other tables in a database of the same name, and one row for each message.
+# OpenCode 2 has one row for each message, and its own table of sessions. Late databases of OpenCode 1 have such rows,
+# too.
 _MESSAGES = f"""
 SELECT m.time_updated AS changed, json_object('form', 2, 'id', m.id, 'at', m.time_updated, 'made', m.time_created,
  'session', s.id, 'parent', s.parent_id, 'cwd', s.directory, 'type', m.type,
  'data', CASE WHEN length(m.data) >= {_LONGEST} THEN json_object('type', '{_TOO_LARGE}')
   WHEN json_valid(m.data) THEN json(m.data) ELSE json_object('type', '{NOT_JSON}') END) AS row,
  m.time_created AS made, m.id AS id
-FROM session_v2 s JOIN session_message m ON m.session_id = s.id
+FROM {{sessions}} s JOIN session_message m ON m.session_id = s.id
 """
 
 
@@ -58,8 +59,9 @@ def _last(rows: str) -> str:
     return f"SELECT changed, row FROM ({rows} WHERE s.id = :session ORDER BY made DESC, id DESC LIMIT {MOST_ROWS})"
 
 
-QUERY = (_newest(_PARTS, "p"), _newest(_MESSAGES, "m"))
-HISTORY = (_last(_MESSAGES), _last(_PARTS))
+_TABLES = ("session", "session_v2")
+QUERY = (_newest(_PARTS, "p"), *(_newest(_MESSAGES.format(sessions=table), "m") for table in _TABLES))
+HISTORY = (*(_last(_MESSAGES.format(sessions=table)) for table in _TABLES), _last(_PARTS))
 calls = """
 SELECT time_created, json_object('prompt', json_extract(data, '$.parentID'), 'tokens', json_extract(data, '$.tokens'),
  'cost', json_extract(data, '$.cost'), 'end', json_extract(data, '$.finish'), 'error', json_extract(data, '$.error'))
