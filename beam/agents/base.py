@@ -345,14 +345,15 @@ class Card(Struct, frozen=True, kw_only=True):
     other folders are closed, because this CLI could leave its folder through a link. If `writes` is None, only beam's
     files are closed.
 
-    `obeys` are the files of a folder that the CLI obeys, unless switches make it ignore them. `occupied` are files, or
-    variables as `$NAME`, of the machine's owner that these switches would replace. If one of them exists, beam does not
-    use the switches. `remembers` are the files in which the CLI stores what a person allowed with `--always`.
-    `unverified` says why nobody has tested the CLI, and how to use it anyway; such an adapter has no mode and is only
-    listed. beam uses a mode in `by_name` only if a message names it, if the access is `ask`, or (dialogue) if the
-    process stays for the next turn. beam uses a mode in `never_auto` only if a message names it. `figures_in_files`:
-    with its protocol the CLI reports the tokens of a turn only in its own files (`session_files.TellsCalls`). `teams`:
-    `beam watch` shows the CLI's agent teams.
+    `obeys` are, by mode, the files of a folder that the CLI obeys, unless switches make it ignore them. A CLI that is
+    started in another way obeys other files, so each mode of a CLI has its own entry, which may be empty. `occupied`
+    are files, or variables as `$NAME`, of the machine's owner that these switches would replace. If one of them exists,
+    beam does not use the switches. `remembers` are the files in which the CLI stores what a person allowed with
+    `--always`. `unverified` says why nobody has tested the CLI, and how to use it anyway; such an adapter has no mode
+    and is only listed. beam uses a mode in `by_name` only if a message names it, if the access is `ask`, or (dialogue)
+    if the process stays for the next turn. beam uses a mode in `never_auto` only if a message names it.
+    `figures_in_files`: with its protocol the CLI reports the tokens of a turn only in its own files
+    (`session_files.TellsCalls`). `teams`: `beam watch` shows the CLI's agent teams.
     """
 
     name: str
@@ -369,7 +370,7 @@ class Card(Struct, frozen=True, kw_only=True):
     writes: tuple[str, ...] | None = None
     runs_text: bool = False
     asks_model: bool = True
-    obeys: tuple[AutoloadedFile, ...] = ()
+    obeys: Mapping[Face, tuple[AutoloadedFile, ...]] = {}
     occupied: tuple[str, ...] = ()
     remembers: tuple[Remembers, ...] = ()
     unverified: str = ""

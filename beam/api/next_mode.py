@@ -27,6 +27,7 @@ class NextMode(Struct, frozen=True, kw_only=True):
 
 def next_mode(context: RootContext, resolved: ResolvedAgent, adapter: Adapter, status: AgentStatus) -> NextMode:
     """Return the mode in which the agent's next message would run if it had no options."""
+    from beam.broker.standing import check_folder
     from beam.turns.choice import face_of
 
     settings, faces = resolved.settings, adapter.card.faces
@@ -41,8 +42,10 @@ def next_mode(context: RootContext, resolved: ResolvedAgent, adapter: Adapter, s
         return NextMode(face=face, why=REASON_ASKS)
     if status.kept is None and registry.running_broker(context.home) is None:
         return NextMode(face=face, why=REASON_NOT_KEPT)
-    why = _unfit_reason(context, resolved.name, adapter) or why_protocol_not_chosen(
-        adapter, Options(), settings, access
+    why = (
+        check_folder(context, resolved, access).no_protocol
+        or _unfit_reason(context, resolved.name, adapter)
+        or why_protocol_not_chosen(adapter, Options(), settings, access)
     )
     return NextMode(face=face if why else "dialogue", why=why or REASON_KEPT)
 

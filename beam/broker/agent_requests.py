@@ -58,8 +58,8 @@ def _send(
 
     message = _compose_message(context, request, name, sender)
     context = context.recheck_exposure()
-    asked, at_most = message.options.access, message.at_most
-    find_receiver(context, message.to, asked, from_agent=message.hops > 0, at_most=at_most)
+    asked, at_most, via = message.options.access, message.at_most, message.options.via
+    find_receiver(context, message.to, asked, via, from_agent=message.hops > 0, at_most=at_most)
     lane = message.id.rpartition("-")[2] if message.options.once else None
     paths = context.agent_paths(message.to, lane)
     put(context, paths, message, once=True)

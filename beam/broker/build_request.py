@@ -102,6 +102,7 @@ def build_turn_request(log: AgentLog, message: Message, before: standing.FolderC
         images=paths.images,
         agent_dir=paths.agent_dir,
         untrusted=stands.refusal,
+        unfit=stands.no_protocol,
         folder_trusted=stands.trusted,
         left_out=stands.left_out,
         folder_env=stands.env,

@@ -36,11 +36,13 @@ def find_receiver(
     context: RootContext,
     agent: str,
     asked: Access | None = None,
+    via: str | None = None,
     *,
     from_agent: bool = False,
     at_most: Access | None = None,
 ) -> Receiver:
-    """Return the agent as a receiver if a message that asks for the access level `asked` can run here.
+    """Return the agent as a receiver if a message that asks for the access level `asked` and the mode `via` can run
+    here.
 
     Raises NotFoundError if there is no such agent or its CLI is missing, UntrustedError if the folder must be trusted
     first, ConfigError.
@@ -52,7 +54,7 @@ def find_receiver(
     at_most = "read" if context.exposed else at_most
     access = granted_access(settings.access, asked, from_agent=from_agent, at_most=at_most)
     looked_at = context.clock.monotonic()
-    stands = check_trusted(context, resolved, access)
+    stands = check_trusted(context, resolved, access, via)
     filled_env(settings.env, context.environ, agent)  # or the error of what is not set
     adapter = registry.adapter(settings.adapter)
     is_replayed = context.recordings is not None and not context.recordings.needs_agents

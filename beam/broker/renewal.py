@@ -49,7 +49,8 @@ class Renewal:
             return
         context = self._log.context
         resolved = context.config.resolve(self._order.message.to)
-        found, _ = standing.findings_for(context, resolved, "ask")
+        card = self._order.adapter.card
+        found, _ = standing.findings_for(context, resolved, "ask", card.faces)
         changes = ledger.standing_of(context.home.project, found, context.environ).changes
         for one, before in self._before.items():
             name = scan.relative_name(self._cwd / one.path, Path(os.path.realpath(context.home.project)))

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
 
 from beam.agents import registry
-from beam.agents.base import Card
+from beam.agents.base import Card, Face
 from beam.base.errors import BeamError, UntrustedError
 from beam.broker.context import RootContext
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, ResolvedAgent
@@ -28,6 +28,7 @@ from beam.store.queue import Entry, Queue
 from beam.trust import git_config, ledger, scan
 from beam.trust.declarations import AdapterFacts, findings_of_agent
 from beam.trust.ledger import Change, Standing
+from beam.turns.choice import possible_faces
 
 _MOMENT_S = 0.05  # from the check of a message to its turn, in one process
 _MAX_NAMED = 3  # items that a refusal names
@@ -35,11 +36,13 @@ _TOO_MUCH = f"more than beam looks through ({scan.MAX_FILES} files, {scan.MAX_BY
 
 
 class FolderStanding(Struct, frozen=True, kw_only=True):
-    """Whether an agent may run in its folder. `refusal`: why it may not run; None if it may. `trusted`: the folder's
-    files may take effect. `left_out`: files that the agent's CLI is made to ignore. `env`: variables that make git
+    """Whether an agent may run in its folder. `refusal`: why it may not run; None if it may. `no_protocol`: why it may
+    run only headless, and not over its own protocol; "" if it may do both. `trusted`: the folder's files may take
+    effect. `left_out`: files that the agent's CLI is made to ignore. `env`: variables that make git
     ignore the programs in its configuration. `by_variable`: the folder counts as trusted only because of BEAM_TRUST."""
 
     refusal: str | None = None
+    no_protocol: str = ""
     hint: str = ""
     trusted: bool = False
     left_out: tuple[str, ...] = ()
@@ -47,17 +50,38 @@ class FolderStanding(Struct, frozen=True, kw_only=True):
     by_variable: bool = False
 
 
-def check_folder(context: RootContext, resolved: ResolvedAgent, access: Access | None = None) -> FolderStanding:
+def check_folder(
+    context: RootContext, resolved: ResolvedAgent, access: Access | None = None, via: str | None = None
+) -> FolderStanding:
     """Check the folder now, and return the agent's standing in it, for a turn with this access level (default: the
-    level in the agent's settings)."""
+    level in the agent's settings) and in this mode (default: the one that beam chooses).
+
+    Where beam may choose the agent's own protocol, the files that the CLI obeys over it count, too. If a folder that
+    was never trusted has such files, and the CLI obeys none of them headless, the turn runs headless.
+    """
     access = access or resolved.settings.access or "read"
-    found, git = findings_for(context, resolved, access)
     planted = _planted_findings(context, resolved)
     if planted:
         return FolderStanding(
             refusal=f"{planted[0].name}, and the root lies where agents may write",
             hint="to write it yourself: beam agent set",
         )
+    adapter = registry.adapter(resolved.settings.adapter)
+    faces = possible_faces(adapter, via, access)
+    stands = _standing_on(context, resolved, access, faces)
+    if stands.refusal is None or len({adapter.card.obeys.get(face, ()) for face in faces}) == 1:
+        return stands
+    headless = _standing_on(context, resolved, access, faces[:1])
+    if headless.refusal is not None or headless.trusted:
+        return stands
+    return structs.replace(headless, no_protocol=f"over its protocol it is not trusted here: {stands.refusal}")
+
+
+def _standing_on(
+    context: RootContext, resolved: ResolvedAgent, access: Access, faces: Collection[Face]
+) -> FolderStanding:
+    """Return the agent's standing for a turn that may run on each of these faces."""
+    found, git = findings_for(context, resolved, access, faces)
     standing = ledger.standing_of(context.home.project, found, context.environ)
     if standing.trusted:
         return FolderStanding(trusted=True, by_variable=standing.by_variable)
@@ -95,13 +119,15 @@ def check_for_message(context: RootContext, message: Message, *, before: FolderC
         return before
     context = context.recheck_exposure()
     resolved = context.config.resolve(message.to)
-    found = check_folder(context, resolved, context.access_for(resolved, message))
+    found = check_folder(context, resolved, context.access_for(resolved, message), message.options.via)
     return FolderCheck(message=message, context=context, resolved=resolved, standing=found, at=now)
 
 
-def check_trusted(context: RootContext, resolved: ResolvedAgent, access: Access | None = None) -> FolderStanding:
+def check_trusted(
+    context: RootContext, resolved: ResolvedAgent, access: Access | None = None, via: str | None = None
+) -> FolderStanding:
     """Check the folder now. Raises UntrustedError if a person has to trust the folder before the agent may run."""
-    found = check_folder(context, resolved, access)
+    found = check_folder(context, resolved, access, via)
     if found.refusal is not None:
         raise UntrustedError(found.refusal, found.hint, subject=str(context.home.project))
     return found
@@ -155,16 +181,16 @@ def waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
 
 def all_findings(context: RootContext) -> list[Finding]:
     """Return all findings (files and declarations that need trust) that any agent, declared or not, would obey in the
-    folder with any access level."""
+    folder with any access level, in any mode."""
     found: dict[str, Finding] = {}
     for name in dict.fromkeys([*context.config.names(), *registry.NAMES]):
         try:
             resolved = context.config.resolve(name)
-            registry.adapter(resolved.settings.adapter)
+            faces = registry.adapter(resolved.settings.adapter).card.faces
         except BeamError:
             continue  # an agent that can't run needs no trust
         for access in EVERY_ACCESS:
-            for each in findings_for(context, resolved, access)[0]:
+            for each in findings_for(context, resolved, access, faces)[0]:
                 before = found.get(each.name)
                 by = dict.fromkeys((*(before.by if before is not None else ()), *each.by))
                 found[each.name] = structs.replace(each, by=tuple(by))
@@ -172,10 +198,10 @@ def all_findings(context: RootContext) -> list[Finding]:
 
 
 def findings_for(
-    context: RootContext, resolved: ResolvedAgent, access: Access
+    context: RootContext, resolved: ResolvedAgent, access: Access, faces: Collection[Face]
 ) -> tuple[list[Finding], git_config.GitFindings]:
-    """Return the findings that this agent would obey in the folder with this access level. The second value has the
-    findings in git's configuration, and the settings that make git ignore them."""
+    """Return the findings that this agent would obey in the folder with this access level, on one of these faces. The
+    second value has the findings in git's configuration, and the settings that make git ignore them."""
     card = registry.adapter(resolved.settings.adapter).card
     vouched = _vouched_files(resolved, context.environ)
     found = findings_of_agent(context.config, resolved, _facts_about(resolved), vouched=vouched)
@@ -184,7 +210,8 @@ def findings_for(
     base, home = _real_path(context.home.project), _real_path(user_home(context.environ))
     cwd = _real_path(base / (resolved.settings.cwd or ""))
     ignoring = not _is_occupied(card, context.environ)
-    found += scan.find_obeyed(base, cwd, card.obeys, access=access, by=card.name, home=home, ignoring=ignoring)
+    obeyed = dict.fromkeys(one for face in faces for one in card.obeys.get(face, ()))
+    found += scan.find_obeyed(base, cwd, obeyed, access=access, by=card.name, home=home, ignoring=ignoring)
     git = git_config.findings_of_git(base, cwd, access=access, home=home)
     return [*found, *git.found], git
 

@@ -55,6 +55,18 @@ def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> 
     )
 
 
+def possible_faces(adapter: Adapter, via: str | None, access: Access) -> tuple[Face, ...]:
+    """Return the faces that can run a turn with this access: the one that `face_of` returns, and the agent's own
+    protocol if it is chosen when the process stays for the next turn. Return an empty tuple if none can."""
+    try:
+        face = face_of(adapter, via, access)
+    except UnsupportedError:
+        return ()
+    can = adapter.card.faces.get("dialogue")
+    is_chosen_for_kept = face == "exec" and via in AUTO_MODES and "dialogue" not in adapter.card.never_auto
+    return (face, "dialogue") if is_chosen_for_kept and can is not None and access in can.access else (face,)
+
+
 class ChosenFace(Struct, frozen=True):
     """The face that runs a turn. `why` says why `auto` chose it; None if there was no choice, or if the message names a
     mode."""

@@ -10,13 +10,14 @@ import pytest
 
 from beam.agents import registry
 from beam.agents.base import HasTerminal, Host, Launch, Turn
+from beam.agents.link import HasDialogue
 
 HOST = Host(home="/home/me", python="python3")
 FACES = [
     (name, face)
     for name in registry.ADAPTERS
     for face in registry.adapter(name).card.faces
-    if registry.adapter(name).card.obeys and face in ("exec", "terminal")
+    if registry.adapter(name).card.obeys.get(face)
 ]
 
 
@@ -26,23 +27,34 @@ def launch(name: str, face: str, **fields: Any) -> Launch:
     if face == "terminal":
         assert isinstance(adapter, HasTerminal)
         return adapter.terminal.launch(turn, HOST)
+    if face == "dialogue":
+        assert isinstance(adapter, HasDialogue)
+        return adapter.dialogue.launch(turn, HOST)
     assert adapter.exec is not None
     return adapter.exec.launch(turn, HOST)
 
 
 @pytest.mark.parametrize("name", registry.ADAPTERS)
 def test_a_declaration_names_paths_below_the_folder_and_ignores_only_what_is_obeyed(name: str) -> None:
-    for one in registry.adapter(name).card.obeys:
-        path = PurePath(one.path)
-        assert not path.is_absolute() and ".." not in path.parts
-        assert set(one.ignored) <= set(one.at)
+    for obeyed in registry.adapter(name).card.obeys.values():
+        for one in obeyed:
+            path = PurePath(one.path)
+            assert not path.is_absolute() and ".." not in path.parts
+            assert set(one.ignored) <= set(one.at)
+
+
+@pytest.mark.parametrize("name", registry.ADAPTERS)
+def test_each_mode_of_a_cli_says_what_it_obeys(name: str) -> None:
+    card = registry.adapter(name).card
+    is_cli = card.install and not card.runs_text and not card.unverified
+    assert set(card.obeys) == (set(card.faces) if is_cli else set())
 
 
 @pytest.mark.parametrize(("name", "face"), FACES)
 def test_a_launch_is_another_one_where_files_are_left_out_that_it_would_obey(name: str, face: str) -> None:
     card = registry.adapter(name).card
     for access in card.faces[face].access:  # type: ignore[index]
-        if not any(access in one.ignored for one in card.obeys):
+        if not any(access in one.ignored for one in card.obeys[face]):  # type: ignore[index]
             continue
         plain, without = (
             launch(name, face, access=access, leave_out=out, folder_trusted=not out) for out in (False, True)

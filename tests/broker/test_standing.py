@@ -26,9 +26,9 @@ def root(tmp_path: Path) -> Root:
     return made
 
 
-def stands(root: Root, agent: str, access: Access = "read") -> FolderStanding:
+def stands(root: Root, agent: str, access: Access = "read", via: str | None = None) -> FolderStanding:
     context = root.reload()
-    return standing.check_folder(context, context.config.resolve(agent), access)
+    return standing.check_folder(context, context.config.resolve(agent), access, via)
 
 
 def give(root: Root) -> None:
@@ -55,6 +55,29 @@ def test_a_cli_that_a_switch_keeps_from_a_file_runs_without_it(root: Root) -> No
     (root.base / ".env").write_text("OPENAI_BASE_URL=http://evil\n")
     assert stands(root, "qwen") == FolderStanding(left_out=(".env",))
     assert stands(root, "qwen", "full").refusal == "qwen obeys .env of this folder"
+
+
+def test_a_turn_that_may_use_either_mode_runs_in_the_one_that_obeys_no_untrusted_file(root: Root) -> None:
+    hooks = root.base / ".github/hooks"
+    hooks.mkdir(parents=True)
+    assert stands(root, "copilot") == FolderStanding()
+    (hooks / "x.json").write_text("{}")
+    refusal = "copilot obeys .github/hooks/x.json of this folder"
+    for access, via in (("ask", None), ("read", "dialogue"), ("full", "dialogue"), ("full", "terminal")):
+        assert stands(root, "copilot", access, via).refusal == refusal  # type: ignore[arg-type]
+    assert stands(root, "copilot", "full", "exec") == FolderStanding()
+    found = stands(root, "copilot", "full")
+    assert (found.refusal, found.no_protocol) == (None, f"over its protocol it is not trusted here: {refusal}")
+    give(root)
+    assert stands(root, "copilot", "full") == FolderStanding(trusted=True)
+    (hooks / "x.json").write_text("[]")
+    refusal = "this folder is not as you trusted it: changed: .github/hooks/x.json (obeyed by copilot)"
+    assert (stands(root, "copilot", "full").refusal or "").startswith(refusal), "a person is asked again"
+
+
+def test_a_mode_that_the_agent_lacks_is_not_a_matter_of_trust(root: Root) -> None:
+    (root.base / ".env").write_text("")
+    assert stands(root, "cline", "full", "dialogue") == FolderStanding()
 
 
 def test_a_switch_is_not_used_where_it_would_take_the_place_of_the_owners_settings(root: Root) -> None:

@@ -22,7 +22,7 @@ def test_a_folder_is_checked_for_the_access_of_the_turn_else_of_the_agent_else_f
     (root.base / "beam.yaml").write_text(f"agents: {{claude: {{adapter: claude{access}}}}}\n")
     seen: list[str] = []
 
-    def found(context: Any, resolved: Any, access: Any) -> Any:
+    def found(context: Any, resolved: Any, access: Any, faces: Any) -> Any:
         seen.append(access)
         return (), SimpleNamespace(off=())
 

@@ -25,6 +25,7 @@ MODULES = (
     "outcomes",
     "stops",
     "reach",
+    "folder",
     "screen",
     "screen_acts",
 )

@@ -55,7 +55,7 @@ def test_make_test_has_a_first_turn_of_every_cli_and_a_resume_a_failing_api_and_
 def test_make_test_has_a_warm_turn_and_decisions_of_every_protocol_and_an_interrupt_of_the_main_ones(
     column: Column,
 ) -> None:
-    cases = {name: case for name, case in written.all_cases().items() if "dialogue" in case.faces}
+    cases = {name: case for name, case in written.all_cases().items() if "{cli}" in case.test}
     for name in cases:
         module = f"tests.conformance.test_cells_dialogue_{column.file}"
         wanted = () if column.adapter in TWINS else MAIN_PROTOCOL if column.adapter in MAIN else EVERY_PROTOCOL

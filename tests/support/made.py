@@ -266,27 +266,29 @@ def held() -> str:
 
 
 def obeyed() -> str:
-    """Which files of a folder each agent CLI obeys, and what becomes of a turn where nobody trusted them."""
+    """Which files of a folder each agent CLI obeys in each of its modes, and what becomes of a turn where nobody
+    trusted them. Modes that obey the same files are one row."""
     from beam.agents import registry
 
-    rows: dict[tuple[str, str, str], list[str]] = {}
+    rows: dict[tuple[str, str, str, str], list[str]] = {}
     for name in registry.ADAPTERS:
         card = registry.adapter(name).card
         can = {word for face in card.faces.values() for word in face.access}
-        for one in card.obeys:
-            there = (
-                "" if one.reach == "here" else ", also above" if one.reach == "upward" else ", also up to the git root"
-            )
-            for is_ignored, what in ((True, "kept from it"), (False, "refused")):
-                words = [word for word in one.at if word in can and (word in one.ignored) is is_ignored]
-                if words:
-                    says = f" with `{one.says[0]}` in it" if one.says else ""
-                    rows.setdefault((name, ", ".join(f"`{word}`" for word in words), what), []).append(
-                        f"`{one.path}`{says}{there}"
-                    )
+        for face, obeys in card.obeys.items():
+            files: dict[tuple[str, str], list[str]] = {}
+            for one in obeys:
+                there = {"here": "", "upward": ", also above", "worktree": ", also up to the git root"}[one.reach]
+                says = f" with `{one.says[0]}` in it" if one.says else ""
+                for is_ignored, what in ((True, "kept from it"), (False, "refused")):
+                    words = [word for word in one.at if word in can and (word in one.ignored) is is_ignored]
+                    if words:
+                        key = (", ".join(f"`{word}`" for word in words), what)
+                        files.setdefault(key, []).append(f"`{one.path}`{says}{there}")
+            for (access, what), paths in files.items():
+                rows.setdefault((name, "; ".join(paths), access, what), []).append(f"`{face}`")
     return table(
-        ("adapter", "files", "with", "untrusted"),
-        [(f"`{name}`", "; ".join(files), words, what) for (name, words, what), files in rows.items()],
+        ("adapter", "mode", "files", "with", "untrusted"),
+        [(f"`{name}`", ", ".join(modes), *rest) for (name, *rest), modes in rows.items()],
     )
 
 

@@ -15,7 +15,7 @@ card = Card(
     executable="aider",
     install="pipx install aider-chat",
     versions=("0.86.2",),
-    obeys=exec.OBEYS,
+    obeys=dict.fromkeys(("exec", "terminal"), exec.OBEYS),
     faces={"exec": exec.CAPABILITIES, "terminal": screen.CAPABILITIES},
     makes=dict.fromkeys(("HOME/.aider",)),
 )

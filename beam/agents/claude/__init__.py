@@ -15,7 +15,7 @@ card = Card(
     executable="claude",
     install="npm install -g @anthropic-ai/claude-code",
     versions=("2.1.332",),
-    obeys=exec.OBEYS,
+    obeys=dict.fromkeys(("exec", "dialogue", "terminal"), exec.OBEYS),
     remembers=(Remembers(path=".claude/settings.local.json", keys=("permissions", "allow"), most=5),),
     faces={
         "exec": Capabilities(

@@ -6,8 +6,17 @@ from beam.agents import claude
 from beam.agents.acp.tool_rules import AskRules
 from beam.agents.base import Card, Exec, Rules
 from beam.agents.claude_agent_acp import dialogue
+from beam.model.autoloaded import AutoloadedFile
 
 __all__ = ["card", "dialogue", "exec", "tool_rules"]
+
+# Beside the session, the adapter runs `claude auth status` in the folder. If that is ended early, it runs the hooks of
+# these settings, and no option of a session keeps it from that.
+_SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
+OBEYS = (
+    *(AutoloadedFile(path=path, reach="worktree") for path in _SETTINGS),
+    *(one for one in claude.card.obeys["dialogue"] if one.path not in _SETTINGS),
+)
 
 card = Card(
     name="claude-agent-acp",
@@ -15,7 +24,7 @@ card = Card(
     executable="claude-agent-acp",
     install="npm install -g @agentclientprotocol/claude-agent-acp (it needs Node.js 22 or newer)",
     versions=("0.101.0",),
-    obeys=claude.card.obeys,
+    obeys={"dialogue": OBEYS},
     faces={"dialogue": dialogue.CAPABILITIES},
     makes=claude.card.makes,
 )

@@ -13,6 +13,6 @@ card = Card(
     executable="cline",
     install="npm install -g cline",
     versions=("3.0.65",),
-    obeys=exec.OBEYS,
+    obeys={"exec": exec.OBEYS},
     faces={"exec": exec.CAPABILITIES},
 )

@@ -13,5 +13,6 @@ card = Card(
     executable="cn",
     install="npm install -g @continuedev/cli",
     versions=("1.5.47",),
+    obeys={"exec": ()},
     faces={"exec": exec.CAPABILITIES},
 )

@@ -15,6 +15,7 @@ card = Card(
     executable="codex",
     install="npm install -g @openai/codex",
     versions=("0.171.0",),
+    obeys=dict.fromkeys(("exec", "dialogue", "terminal"), exec.OBEYS),
     faces={
         "exec": Capabilities(
             resume=True,

@@ -1,18 +1,24 @@
 """Codex's headless mode: `codex exec --json`, one process per turn, prompt on stdin.
 
 `ACCESS` is the only place with flags that give Codex rights in this mode. Codex never asks here: its sandbox refuses
-what it forbids. Codex reads a folder's own configuration only if the person told Codex itself to trust the folder.
+what it forbids.
+
+Codex itself reads a folder's own configuration if the folder is trusted in Codex's settings. Its screen and `codex-acp`
+store that there for good, whatever comes into the folder later. So beam tells Codex not to trust a folder with a
+configuration that nobody trusted.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import PurePosixPath
 
 from beam.agents.base import Decoder, Host, Launch, Turn
 from beam.agents.codex.decode import LineDecoder
 from beam.agents.oneshot import checked_argument, replace_surrogates
 from beam.base.errors import UnsupportedError
+from beam.model.autoloaded import EVERY_ACCESS, AutoloadedFile
 from beam.model.message import Access
 
 SCHEMA_FILE = "schema.json"
@@ -23,6 +29,7 @@ BOUNDED_RETRIES = (
     "features.unbounded_connection_retries=false",
 )  # else Codex retries a refused connection for ever
 
+OBEYS = (AutoloadedFile(path=".codex", ignored=EVERY_ACCESS, reach="worktree"),)
 ACCESS: dict[Access, tuple[str, ...]] = {
     # A person's own rules may let commands leave the sandbox, but beam has promised that the agent only reads.
     "read": ("--sandbox", "read-only", "--ignore-rules"),
@@ -40,6 +47,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         "--json",
         "--skip-git-repo-check",
         *BOUNDED_RETRIES,
+        *folder_flags(turn),
         *_access_flags(turn),
     ]
     files = {}
@@ -65,6 +73,16 @@ def launch(turn: Turn, host: Host) -> Launch:
         files=files,
         retries=turn.settings.retries,
     )
+
+
+def folder_flags(turn: Turn) -> tuple[str, ...]:
+    """Return the flags with which Codex ignores the configuration of the folder and of all folders above it; none if it
+    may read it."""
+    if not turn.leave_out:
+        return ()
+    above = (turn.cwd, *map(str, PurePosixPath(turn.cwd).parents))
+    projects = ", ".join(f'{json.dumps(folder)} = {{trust_level = "untrusted"}}' for folder in dict.fromkeys(above))
+    return ("-c", f"projects={{{projects}}}")
 
 
 def temp_dir_env(turn: Turn) -> dict[str, str]:

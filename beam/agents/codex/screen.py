@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from beam.agents.base import Host, Launch, Turn
-from beam.agents.codex.exec import ACCESS, checked_session, temp_dir_env
+from beam.agents.codex.exec import ACCESS, checked_session, folder_flags, temp_dir_env
 from beam.agents.oneshot import checked_argument, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
@@ -47,6 +47,14 @@ profile = Profile(
             name="trust",
             kind="trust",
             match=r"^› 1\. Trust and continue\n[^\n]*\n\n[^\n]*\besc back\s*\Z",
+            allow=("\r",),
+            first=r"^  Folder access$",
+            body=_DIALOG_BODY,
+        ),
+        Dialog(  # in a folder that `folder_flags` tell Codex not to trust
+            name="restricted",
+            kind="setup",
+            match=r"^› 1\. Open restricted\n[^\n]*\n\s*[^\n]*\besc back\s*\Z",
             allow=("\r",),
             first=r"^  Folder access$",
             body=_DIALOG_BODY,
@@ -120,7 +128,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     access = tuple(word for word in access if word != "--ignore-rules")
     if turn.access != "full":
         access = (*access, "--ask-for-approval", "on-request" if turn.access == "ask" else "never")
-    argv = [host.executable or "codex", "--no-alt-screen", *access]
+    argv = [host.executable or "codex", "--no-alt-screen", *folder_flags(turn), *access]
     if turn.session_id is not None:
         argv[1:1] = ["resume"]
         argv.append(checked_session(turn.session_id))

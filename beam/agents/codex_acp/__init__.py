@@ -15,7 +15,7 @@ card = Card(
     executable="codex-acp",
     install="npm install -g @agentclientprotocol/codex-acp (it needs Node.js 22 or newer)",
     versions=("2.6.0",),
-    obeys=(AutoloadedFile(path=".codex", reach="worktree"),),  # it tells Codex that the folder is trusted
+    obeys={"dialogue": (AutoloadedFile(path=".codex", reach="worktree"),)},  # it tells Codex that the folder is trusted
     faces={"dialogue": dialogue.CAPABILITIES},
     own_sandbox=True,
 )

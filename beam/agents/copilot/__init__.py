@@ -16,6 +16,7 @@ card = Card(
     executable="copilot",
     install="npm install -g @github/copilot",
     versions=("1.0.102",),
+    obeys={"exec": (), "dialogue": dialogue.OBEYS, "terminal": screen.OBEYS},
     faces={"exec": exec.CAPABILITIES, "dialogue": dialogue.CAPABILITIES, "terminal": screen.CAPABILITIES},
     makes=dict.fromkeys(
         (

@@ -15,11 +15,15 @@ from beam.agents.base import Host, Launch, Turn
 from beam.agents.copilot import exec as headless
 from beam.agents.link import Link
 from beam.agents.oneshot import check_access, checked_argument
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 __all__ = ["launch", "link"]
 
 _AGENT_MODE = "https://agentclientprotocol.com/protocol/session-modes#agent"
+# Over its protocol the CLI loads these hooks in every folder, and no switch keeps it from that. Headless it loads them
+# only in a folder that it trusts.
+OBEYS = (AutoloadedFile(path=".github/hooks", reach="worktree"),)
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": headless.ACCESS["read"],
     "ask": ("--disallow-temp-dir",),
@@ -51,7 +55,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv += ACCESS[turn.access]
     if turn.model is not None:
         argv += ("--model", checked_argument("copilot", "model", turn.model))
-    return Launch(argv=tuple(argv), env={} if turn.access == "full" else {"COPILOT_ALLOW_ALL": ""})
+    return Launch(argv=tuple(argv), env=headless.TRUST_NO_FOLDER_ENV)
 
 
 def link(turn: Turn, host: Host) -> Link:

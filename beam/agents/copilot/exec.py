@@ -17,6 +17,15 @@ from beam.model.message import Access
 _IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 RETRIES = 3  # copilot itself gives up after 17 s or more
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+# Each of these variables of the person's would make the CLI obey any folder.
+TRUST_NO_FOLDER_ENV = dict.fromkeys(
+    (
+        "COPILOT_ALLOW_ALL",
+        "GITHUB_COPILOT_PROMPT_MODE_REPO_HOOKS",
+        "GITHUB_COPILOT_PROMPT_MODE_WORKSPACE_MCP",
+    ),
+    "",
+)
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--deny-tool=write", "--deny-tool=shell", "--disallow-temp-dir"),
     "edit": ("--allow-tool=write", "--deny-tool=shell", "--disallow-temp-dir"),
@@ -51,7 +60,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         f"--attachment={checked_argument('copilot', 'file', path)}" for path in turn.attach if _can_be_attached(path)
     )
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    return Launch(argv=tuple(argv), stdin=_prompt(turn), retries=retries, drops_output=True)
+    return Launch(argv=tuple(argv), stdin=_prompt(turn), env=TRUST_NO_FOLDER_ENV, retries=retries, drops_output=True)
 
 
 def _can_be_attached(path: str) -> bool:

@@ -7,11 +7,20 @@ shared with the headless mode.
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.copilot.exec import ACCESS, session_flags
+from beam.agents.copilot.exec import ACCESS, TRUST_NO_FOLDER_ENV, session_flags
 from beam.agents.oneshot import checked_argument
 from beam.base.errors import UnsupportedError
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.screen_profile import Dialog, Profile
 
+# The CLI runs programs by these in a folder that it trusts. It asks for that on its screen, and beam answers it.
+OBEYS = tuple(
+    AutoloadedFile(path=path, reach="worktree")
+    for path in (
+        *(".github/hooks", ".github/copilot", ".github/mcp.json", ".github/lsp.json", ".github/extensions"),
+        *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json"),
+    )
+)
 CAPABILITIES = Capabilities(resume=True, model=True, interrupt=True, access=("read", "edit", "full"))
 _RULE = r"^─{20,}"
 _TOP, _BOX = r"^╭", r"^[│╰]"
@@ -80,4 +89,4 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv = [host.executable or "copilot", "--no-auto-update", *session_flags(turn), *ACCESS[turn.access]]
     if turn.model is not None:
         argv += ("--model", checked_argument("copilot", "model", turn.model))
-    return Launch(argv=tuple(argv))
+    return Launch(argv=tuple(argv), env=TRUST_NO_FOLDER_ENV)

@@ -18,7 +18,7 @@ card = Card(
     executable="gemini",
     install="npm install -g @google/gemini-cli",
     versions=("0.61.0",),
-    obeys=exec.OBEYS,
+    obeys=dict.fromkeys(("exec", "dialogue", "terminal"), exec.OBEYS),
     faces={
         "exec": Capabilities(
             resume=True,

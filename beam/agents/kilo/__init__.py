@@ -16,6 +16,11 @@ _OBEYED_PATHS = (
     *_CONFIG_FILES,
     *(f"{folder}/{name}" for folder in (".kilo", ".kilocode", ".opencode") for name in _NAMES_IN_FOLDERS),
 )
+_OBEYS = (
+    # Kilo starts these servers even where it is told to read no configuration of the folder.
+    *(AutoloadedFile(path=f"{folder}/mcp.json", reach="worktree") for folder in (".kilo", ".kilocode")),
+    *(AutoloadedFile(path=path, at=("full",), reach="upward") for path in _OBEYED_PATHS),
+)
 
 card = Card(
     name="kilo",
@@ -23,7 +28,7 @@ card = Card(
     executable="kilo",
     install="npm install -g @kilocode/cli",
     versions=("7.7.7",),
-    obeys=tuple(AutoloadedFile(path=path, at=("full",), reach="upward") for path in _OBEYED_PATHS),
+    obeys=dict.fromkeys(("exec", "dialogue"), _OBEYS),
     faces={"exec": CAPABILITIES, "dialogue": acp.CAPABILITIES},
     makes=dict.fromkeys(
         (

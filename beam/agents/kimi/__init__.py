@@ -14,6 +14,7 @@ card = Card(
     executable="kimi",
     install="npm install -g @moonshot-ai/kimi-code (it needs Node.js 22.19 or newer)",
     versions=("2.1.0",),
+    obeys={"exec": (), "dialogue": ()},
     faces={"exec": exec.CAPABILITIES, "dialogue": dialogue.CAPABILITIES},
     makes={"HOME/.kimi-code": None},
     writes=("HOME/.kimi-code",),

@@ -13,7 +13,7 @@ card = Card(
     executable="pi",
     install="npm install -g @earendil-works/pi-coding-agent",
     versions=("1.6.0",),
-    obeys=exec.OBEYS,
+    obeys={"exec": exec.OBEYS},
     faces={"exec": exec.CAPABILITIES},
     makes=dict.fromkeys(("HOME/.pi",)),
 )

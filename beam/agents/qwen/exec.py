@@ -46,6 +46,7 @@ OCCUPIED = (
 )
 OBEYS = (
     AutoloadedFile(path=".qwen", ignored=("read",)),
+    AutoloadedFile(path=".mcp.json", at=("full",)),  # below full, qwen starts no server that it did not ask about
     AutoloadedFile(path=".qwen/.env", ignored=("read",), reach="upward"),
     AutoloadedFile(path=".env", ignored=("read",), reach="upward"),
 )

@@ -91,7 +91,7 @@ class ComposeVerbs(OpenedRoot):
             )
         context = self._context_now()
         discovery.check_folder(self.home, self.environ)
-        receiver = find_receiver(context, agent, wanted.access)
+        receiver = find_receiver(context, agent, wanted.access, wanted.via)
         if wanted.once and key is not None:
             raise UsageError(
                 "--once and --key don't go together",
@@ -147,7 +147,7 @@ class ComposeVerbs(OpenedRoot):
         found = []
         agent, receiver = message.to, self._receivers.get(message.id)
         if receiver is None:
-            receiver = find_receiver(self._context_now(), agent, message.options.access)
+            receiver = find_receiver(self._context_now(), agent, message.options.access, message.options.via)
         if receiver.stands.by_variable:
             found.append("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
         refused = sorted(LOADER_VARIABLES.intersection(receiver.resolved.settings.env))

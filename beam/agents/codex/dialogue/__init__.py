@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex.dialogue import rights
-from beam.agents.codex.exec import BOUNDED_RETRIES, checked_session, temp_dir_env
+from beam.agents.codex.exec import BOUNDED_RETRIES, checked_session, folder_flags, temp_dir_env
 from beam.agents.link import Link
 from beam.agents.oneshot import checked_argument
 
@@ -19,7 +19,8 @@ def launch(turn: Turn, host: Host) -> Launch:
         checked_argument("codex", "model", turn.model)
     if turn.session_id is not None:
         checked_session(turn.session_id)
-    argv = (host.executable or "codex", "app-server", *BOUNDED_RETRIES, *rights.profile_flags(turn.access))
+    flags = (*BOUNDED_RETRIES, *folder_flags(turn), *rights.profile_flags(turn.access))
+    argv = (host.executable or "codex", "app-server", *flags)
     return Launch(argv=argv, env=temp_dir_env(turn), retries=turn.settings.retries)
 
 
