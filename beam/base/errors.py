@@ -150,6 +150,14 @@ class ShortageError(BeamError):
     kind = "shortage"
 
 
+MEMORY_KIND = "memory"  # of a shortage that may come at any moment, also after the agent has begun
+
+
+def memory_error() -> ShortageError:
+    """Return the error in place of a MemoryError: the system, or a limit of this process, gave beam no more memory."""
+    return ShortageError("beam got no more memory", "try it again when less runs", kind=MEMORY_KIND)
+
+
 class CorruptError(DiskError):
     """A file of the root contains something that beam did not write."""
 

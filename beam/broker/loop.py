@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from beam.base import durations
-from beam.base.errors import BeamError
+from beam.base.errors import BeamError, memory_error
 from beam.broker import duty, launch
 from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
@@ -349,6 +349,9 @@ class Broker:
     def _report_bug(self, served: ServedAgent, error: Exception) -> None:
         import traceback
 
+        if isinstance(error, MemoryError):
+            self._report_error(served, memory_error())
+            return
         self.say("".join(traceback.format_exception(error)))
         self._report_error(served, error)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from beam.base import durations
-from beam.base.errors import BeamError, DiskError, ShortageError
+from beam.base.errors import MEMORY_KIND, BeamError, DiskError, ShortageError, memory_error
 from beam.base.faults import crash_point
 from beam.broker import closing, failure, recovery
 from beam.broker.lease import AgentLease
@@ -144,14 +144,15 @@ class _Turn:
                 self._renew_trust(renewal, asks.always)
                 await self._keep_session(order.adapter_name, scope, held, driven)
                 return finished
-            except (DiskError, ShortageError) as error:
-                if self._is_retried(error):
-                    return error
-                if isinstance(error, ShortageError):
-                    finished = self._record_not_begun(error, turn=order.turn)
+            except (DiskError, ShortageError, MemoryError) as raised:
+                cause = memory_error() if isinstance(raised, MemoryError) else raised
+                if self._is_retried(cause):
+                    return cause
+                if isinstance(cause, ShortageError) and not self._has_begun(cause):
+                    finished = self._record_not_begun(cause, turn=order.turn)
                     recovery.remove_unstarted_notes(log)
                     return finished
-                return self._record_cut_short(order, error)
+                return self._record_cut_short(order, cause)
             finally:
                 self.turn.handle = None
                 outboxes.forget_removed()
@@ -160,9 +161,15 @@ class _Turn:
         """Return whether the error is a shortage that came before anything ran, and the message may still be tried
         again."""
         known = self.log.state.known[self.message.id]
-        is_unstarted = isinstance(error, ShortageError) or known.phase != SENT
+        is_unstarted = not self._has_begun(error)
         limit = self.log.context.config.limits.start_attempts
         return is_unstarted and failure.is_shortage(error) and known.shortages + 1 < limit
+
+    def _has_begun(self, error: BeamError) -> bool:
+        """Return whether the agent may have begun when the error came. If the system refused to start it, it has
+        not."""
+        is_refusal = isinstance(error, ShortageError) and error.kind != MEMORY_KIND
+        return not is_refusal and self.log.state.known[self.message.id].phase == SENT
 
     def _renew_trust(self, renewal: Renewal, decisions: Sequence[str]) -> None:
         try:
@@ -187,7 +194,7 @@ class _Turn:
                 await lease.keeper.end(error.message)
             lease.kept_session.keep(adapter, session.session_id, lock)
 
-    def _record_cut_short(self, order: TurnRequest, error: DiskError) -> TurnFinished:
+    def _record_cut_short(self, order: TurnRequest, error: DiskError | ShortageError) -> TurnFinished:
         """Record the outcome of a turn that was ended because its events could not be written.
 
         Raises the error if that fails, too, or if the agent was not started: then the next lease records the outcome.

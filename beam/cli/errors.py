@@ -68,6 +68,11 @@ def body_of(error: BaseException) -> ErrorBody | None:
     match error:
         case BeamError():
             return _body_of_beam_error(error, int(error.exit_code))
+        case MemoryError():
+            hint = "try it again when less runs, with a smaller message or file, or with a higher limit (ulimit -v)"
+            return ErrorBody(
+                exit_code=int(ExitCode.FAILED), kind="memory", message="beam got no more memory", hint=hint
+            )
         case OSError() if error.errno is not None:
             name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
             unnamed = "can't write to stdout" if error.errno in _DISK_FULL_CODES else "a stream of this command"

@@ -179,6 +179,22 @@ def test_a_shortage_of_descriptors_is_one_only_until_the_prompt_was_sent(
     )
 
 
+def test_a_lack_of_memory_is_a_shortage_until_the_prompt_was_sent_and_then_unknown(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered(root)
+    failing(monkeypatch, MemoryError(), started)
+    outcome, lease, message = run(root)
+    assert (outcome, lease.log.state.known[message.id].phase) == (None, QUEUED)
+    failing(monkeypatch, MemoryError(), started, sent)
+    root.clock.sleep(1000)
+    last = run_again(lease, message)
+    assert last is not None and (last.status, last.reason) == (
+        Status.UNKNOWN,
+        "the turn was ended: beam got no more memory; nobody knows what the agent did until then",
+    )
+
+
 def test_a_turn_whose_events_can_not_be_written_is_unknown_once_the_prompt_was_sent(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:

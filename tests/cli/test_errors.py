@@ -75,6 +75,11 @@ def test_a_disk_error_is_74() -> None:
     assert errors.handle(DiskError("can't write /x"), []) == 74
 
 
+def test_a_lack_of_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert errors.handle(MemoryError(), []) == 1
+    assert capsys.readouterr().err.startswith("beam: beam got no more memory; try it again when less runs")
+
+
 def test_an_exit_is_its_code() -> None:
     assert errors.handle(typer.Exit(3), []) == 3
     assert errors.handle(SystemExit(4), []) == 4
