@@ -30,8 +30,12 @@ _HINTS = {
     "unknown": "check what it did (beam log {agent}), then run it again: beam queue retry {id}",
     "timeout": "run it again (beam queue retry {id}), or send it with a longer --timeout",
     "deadline": "run it again (beam queue retry {id}), or send it with a longer --deadline",
+    "worked": "look at what it said and did before (beam log {agent}), then send `continue`",
     "truncated": "send `continue`, or ask for a shorter answer",
 }
+
+
+_PRINTED = outcomes.ANSWERS | {Status.TIMEOUT}  # what a turn said before it ran out of time is all that there is
 
 
 class Printer:
@@ -227,7 +231,7 @@ class Printer:
         self._end_line()
         reply = outcome.reply or ""
         if (
-            outcome.status not in outcomes.ANSWERS
+            outcome.status not in _PRINTED
             or not reply
             or (self._last is not None and self._last.strip() == reply.strip())
         ):
@@ -283,6 +287,8 @@ def diagnosis(outcome: Outcome) -> str:
     elif outcome.denials:
         line += f": {', '.join(dict.fromkeys(denial.tool for denial in outcome.denials))}"
     status = "deadline" if outcome.status == "timeout" and outcome.turn is None else str(outcome.status)
+    if status == "timeout" and (outcome.worked is True or outcome.reply):
+        status = "worked"
     hint = _HINTS.get(outcome.class_ or "") or _HINTS.get(status)
     if outcome.class_ == "auth" and isinstance(outcome.login_url, str):
         hint = f"{hint}; it names {outcome.login_url.replace('{', '%7B').replace('}', '%7D')}"

@@ -355,6 +355,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     rules: RuleLists | UnsetType = UNSET
     model_calls: ModelCallCounts | UnsetType = UNSET
     partial: bool | UnsetType = UNSET
+    worked: bool | UnsetType = UNSET
 
 
 class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):

@@ -265,7 +265,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     CLI named a link. `images` are the files of the images that the agent sent, absent if there are none. `point` is the
     place of the turn in its session, by the CLI's own ids. `model_calls` is set if a proxy was between the agent and
     its model. `partial`: `usage` and `cost_usd` lack some model calls of the turn, such as those of a subagent; absent
-    if they lack none, or if nobody knows.
+    if they lack none, or if nobody knows. `worked`: the turn did not complete, but the agent did some work in it before
+    (a tool call that succeeded, a changed file), so to run it again may do that work twice; absent otherwise.
     """
 
     v: int = 1
@@ -301,3 +302,4 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     redacted: int = 0
     model_calls: ModelCallCounts | msgspec.UnsetType = msgspec.UNSET
     partial: bool | msgspec.UnsetType = msgspec.UNSET
+    worked: bool | msgspec.UnsetType = msgspec.UNSET

@@ -100,6 +100,8 @@ def outcome_to_record(
     if order.message.options.require == "structured" and face == "terminal":
         verdict = require_structured_evidence(verdict)
     outcome = msgspec.structs.replace(outcome_from_verdict(order, verdict, stop, face, duration_s), why=why)
+    if worked and outcome.status is not Status.COMPLETED:
+        outcome = msgspec.structs.replace(outcome, worked=True)
     link = login_link_in((outcome.reason or "", *reversed(heard))) if outcome.class_ is Class.AUTH else None
     if link is not None:
         outcome = msgspec.structs.replace(outcome, login_url=link)

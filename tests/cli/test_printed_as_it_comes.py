@@ -276,6 +276,13 @@ LOG_IN = "log in with the agent's own CLI, or set its key"
             {"status": Status.TIMEOUT, "turn": None},
             "bot: timeout; run it again (beam queue retry bot-1), or send it with a longer --deadline",
         ),
+        *(
+            (
+                {"status": Status.TIMEOUT, **fields},
+                "bot: timeout; look at what it said and did before (beam log bot), then send `continue`",
+            )
+            for fields in ({"worked": True}, {"reply": "Half"})
+        ),
         ({"status": Status.TRUNCATED}, "bot: truncated; send `continue`, or ask for a shorter answer"),
         ({"login_url": "https://x"}, "bot: failed [bot-1]"),
     ],

@@ -33,7 +33,7 @@ def test_an_answer_is_printed(status: Status, capsys: pytest.CaptureFixture[str]
     assert err.count("\n") == (code != 0)
 
 
-@pytest.mark.parametrize("status", [Status.FAILED, Status.TIMEOUT, Status.CANCELLED, Status.LIMIT, Status.UNKNOWN])
+@pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELLED, Status.LIMIT, Status.UNKNOWN])
 def test_what_is_no_answer_never_gets_on_stdout(status: Status, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = printed(outcome(status, reply="partial", reason="why"), capsys)
     assert (code != 0, out, err.count("\n")) == (True, "", 1)
@@ -64,6 +64,12 @@ def test_what_a_rule_or_a_person_denied_is_reported_below_the_answer(capsys: pyt
 def test_a_reply_ends_with_one_newline(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(outcome(Status.COMPLETED, reply="x\n"), capsys)[1] == "x\n"
     assert printed(outcome(Status.COMPLETED, reply=""), capsys)[1] == ""
+
+
+def test_what_a_turn_said_before_it_ran_out_of_time_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = printed(outcome(Status.TIMEOUT, Class.STALLED, reply="All."), capsys)
+    assert (code, out) == (3, "All.\n")
+    assert "run it again" not in err
 
 
 def test_a_lost_session_and_blanked_secrets_are_noted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ from beam.model.outcome import Class, Denial, Evidence, Status, Usage
 from beam.process import tree
 from beam.rules.rule import parse
 from beam.rules.ruleset import Ruleset
-from beam.turns.outcome import outcome_from_verdict, refusal_verdict, require_structured_evidence
+from beam.turns.outcome import outcome_from_verdict, outcome_to_record, refusal_verdict, require_structured_evidence
 from beam.turns.request import TurnRequest
 from beam.turns.run import run
 from beam.turns.stop import Stop, StopReason
@@ -153,6 +153,18 @@ def test_who_stopped_a_turn_decides_its_outcome_unless_it_completed(
     assert (finished.status, finished.class_, finished.duration_s) == (status, class_, 1.235)
     completed = outcome_from_verdict(order, Verdict(status=Status.COMPLETED), stop, "exec", 1.0)
     assert (completed.status, completed.exit_code) == (Status.COMPLETED, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "worked", "said"),
+    [(Status.TIMEOUT, True, True), (Status.TIMEOUT, False, False), (Status.COMPLETED, True, False)],
+)
+def test_an_outcome_says_that_a_turn_worked_before_it_ended_without_an_answer(
+    root: Root, status: Status, *, worked: bool, said: bool
+) -> None:
+    _, order = ordered(root)
+    finished = outcome_to_record(order, Verdict(status=status, reply="x"), Stop(), "exec", 1.0, worked=worked)
+    assert (finished.worked is True) is said
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from msgspec import Raw, structs
 
 from beam.agents.base import Exit, Host
 from beam.agents.codex import dialogue
+from beam.agents.codex.dialogue.conversation import IDLE_S
 from beam.agents.link import (
     Acknowledged,
     Act,
@@ -681,3 +682,63 @@ def test_what_is_no_frame_is_kept_and_breaks_nothing() -> None:
     assert over(talk).verdict.status is Status.COMPLETED
     assert [step for step in talk.steps if isinstance(step, Ready | Acknowledged)]
     assert isinstance(talk.steps[0], Send)
+
+
+def idle(talk: Talk, kind: str = "idle") -> None:
+    talk.say("thread/status/changed", status={"type": kind})
+
+
+def answered(**fields: Any) -> Talk:
+    """A conversation whose turn has its answer, and no end."""
+    talk = talking(**fields)
+    talk.say("item/completed", item={"id": "i", "type": "agentMessage", "text": "All."})
+    return talk
+
+
+def test_a_thread_that_is_idle_ends_its_turn_though_codex_does_not_say_so() -> None:
+    talk = answered()
+    idle(talk)
+    assert talk.link.due == talk.now + IDLE_S
+    assert not any(isinstance(step, Over) for step in talk.wake(talk.now + IDLE_S - 0.1))
+    talk.wake(talk.now + 0.1)
+    found = over(talk)
+    assert (found.verdict.status, found.verdict.reply, found.fit) == (Status.COMPLETED, "All.", False)
+    assert any(isinstance(event, events.Notice) and event.code == "no_end" for event in talk.events)
+
+
+def test_the_end_that_codex_tells_counts_and_not_the_idle_thread() -> None:
+    talk = answered()
+    idle(talk)
+    talk.complete()
+    assert over(talk).fit
+    assert talk.link.due is None
+    talk.wake(talk.now + IDLE_S)
+    assert over(talk).verdict.status is Status.COMPLETED
+
+
+def test_a_thread_that_goes_on_or_whose_command_runs_has_not_ended_its_turn() -> None:
+    talk = answered()
+    idle(talk)
+    idle(talk, "active")
+    assert talk.link.due is None
+    talk.say("item/started", item=CALL)
+    idle(talk)
+    assert talk.link.due is None
+    talk = talking()
+    talk.hear({"method": "thread/status/changed", "params": {"threadId": "child", "status": {"type": "idle"}}})
+    for junk in (None, "idle", [], {"type": 1}):
+        talk.say("thread/status/changed", status=junk)
+    assert talk.link.due is None
+
+
+def test_a_thread_with_an_error_has_failed_and_an_interrupted_one_is_cancelled() -> None:
+    talk = answered()
+    idle(talk, "systemError")
+    talk.wake(talk.now + IDLE_S)
+    assert over(talk).verdict.status is Status.FAILED
+    talk = answered()
+    talk.do(Interrupt())
+    talk.reply("turn/interrupt")
+    idle(talk)
+    talk.wake(talk.now + IDLE_S)
+    assert over(talk).verdict.status is Status.CANCELLED

@@ -44,10 +44,12 @@ from beam.model import events
 from beam.model.outcome import Class, Status, Total
 
 START_S, TURN_S, STOP_S, CLEAN_S = 60.0, 60.0, 10.0, 3.0
+IDLE_S = 5.0  # codex says that its turn is over just after it says that its thread is idle
 _MAX_HELD = 100
 _COMPACT = "/compact"
 _LOST = "no rollout found for thread id"
 _LOCKED = "already has an active writer"
+_END_BY_STATUS = {"idle": "completed", "systemError": "failed"}  # of a thread that does nothing: how its turn ended
 _CLIENT: Object = {"name": "beam", "title": "beam", "version": "1"}
 _LOGIN_REASON = "it is not logged in: run `codex login`, or send --via exec, where CODEX_API_KEY counts"
 
@@ -68,10 +70,12 @@ class CodexLink:
         self._reader: TurnReader | None = None
         self._is_stopping = False
         self._is_broken = False
+        self._idle_due: float | None = None  # when the turn ends although codex does not say so
+        self._idle_told = ""  # how it ended then
 
     @property
     def due(self) -> float | None:
-        return self._calls.due
+        return min((at for at in (self._calls.due, self._idle_due) if at is not None), default=None)
 
     @property
     def busy(self) -> bool:
@@ -122,7 +126,16 @@ class CodexLink:
             self._reader.on_rejected(line.decode("utf-8", "replace"))
 
     def on_due(self, now: float) -> Sequence[Step]:
-        return [] if self._is_broken else self._calls.expire(now)
+        if self._is_broken:
+            return []
+        found = self._calls.expire(now)
+        reader = self._reader
+        if self._idle_due is None or now < self._idle_due or reader is None or self._is_broken:
+            return found
+        self._idle_due = None
+        told = "interrupted" if self._is_stopping else self._idle_told
+        notice = Say(events.Notice(text="codex is idle, and did not say that its turn is over", code="no_end"))
+        return [*found, notice, *self._end_turn(*reader.end(wire.Turn(id=reader.id, status=told)), fit=False)]
 
     def end(self, exit: Exit) -> Sequence[Step]:
         if self._reader is None:
@@ -315,6 +328,11 @@ class CodexLink:
                 return []
         if reader is None:
             return [Stirred()] if frame.method == "turn/started" and self._thread_id else []
+        if frame.method == "thread/status/changed" and is_own:
+            self._idle_told = _END_BY_STATUS.get(string(object_of(params.status), "type"), "")
+            is_over = bool(self._idle_told and reader.id) and not reader.has_open_items
+            self._idle_due = now + IDLE_S if is_over else None
+            return []
         if frame.method == "turn/started":
             return self._on_turn_id(reader, params.turn.id, now) if is_own else []
         if frame.method == "turn/completed":
@@ -343,7 +361,7 @@ class CodexLink:
         return [self._calls.call("thread/backgroundTerminals/clean", params, then, now + CLEAN_S)]
 
     def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
-        reader, self._reader, self._is_stopping = self._reader, None, False
+        reader, self._reader, self._is_stopping, self._idle_due = self._reader, None, False, None
         if reader is not None:
             self._total = reader.total
         steps: list[Step] = [Say(event) for event in emitted]

@@ -86,6 +86,11 @@ class TurnReader:
             return bool(params.thread_id)
         return not params.turn_id or params.turn_id == self.id
 
+    @property
+    def has_open_items(self) -> bool:
+        """Return whether a call of the agent itself has not ended yet."""
+        return bool(self._summary.calls)
+
     def changes_of_call(self, item_id: str) -> list[Object] | None:
         """Return the file changes of a call; None for an unknown call."""
         return self._changes.get(item_id)

@@ -103,6 +103,7 @@ class Params(Struct, frozen=True, rename="camel"):
     message: str = ""
     plan: Any = None
     thread_settings: Any = None
+    status: Any = None
 
 
 NO_PARAMS = Params()
