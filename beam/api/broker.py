@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.base import files
+from beam.base import files, own_program
 from beam.base.errors import DiskError, ExitCode, NotFoundError, UnfinishedError, UnsupportedError
 from beam.base.version import __version__
 from beam.broker import registry
@@ -66,10 +66,11 @@ def start(
     discovery.remember_root(context.home, context.environ)
     log = registry.log_path(context.home)
     _rotate(log)
-    argv = [sys.executable, "-P", "-m", "beam", "--root", str(context.home.root), "broker", "--poll", f"{poll:g}"]
-    argv += ["--cap", str(cap)] if cap is not None else []
-    argv += ["--poll-only"] if poll_only else []
-    argv += ["--idle", f"{idle:g}s"] if idle is not None else []
+    words = ["--root", str(context.home.root), "broker", "--poll", f"{poll:g}"]
+    words += ["--cap", str(cap)] if cap is not None else []
+    words += ["--poll-only"] if poll_only else []
+    words += ["--idle", f"{idle:g}s"] if idle is not None else []
+    argv, options = own_program.command("beam", *words, environ=context.environ)
     before = registry.running_broker(context.home)
     if before is not None:
         registry.claim_root(context.home, before).release()
@@ -82,8 +83,8 @@ def start(
             stdout=subprocess.DEVNULL,
             stderr=handle,
             cwd=context.home.project,
-            env=dict(context.environ),
             start_new_session=True,
+            **options,
         )
     finally:
         os.close(handle)

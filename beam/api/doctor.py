@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +18,15 @@ from beam.api.find import agent_names, all_paths
 from beam.api.last_errors import last_errors
 from beam.api.root import check, path_text
 from beam.api.verify import find_damage
+from beam.base import own_program
 from beam.base.errors import BeamError
 from beam.broker import standing
 from beam.broker.context import RootContext
 from beam.process.environment import environment
 from beam.root import ownership
 from beam.turns.choice import face_of
-from beam.turns.confine import confinement_means
+from beam.turns.cli_version import npm_package_version
+from beam.turns.confine import OWN_MOVE, confinement_means
 from beam.turns.installed import find_executable
 
 _DECLARED, _HERE, _MISSING = range(3)
@@ -55,6 +59,9 @@ def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
         yield Check(what="root", result="ok", detail=f"{root} ({kind or 'unknown file system'})")
     for note in check(context.home, context.environ):
         yield Check(what="root", result="note", detail=note)
+    if own := own_program.place_in(context.home.project):
+        why = f"{own} lies in the folder where agents work: what they change there, you run with your next command"
+        yield Check(what="program", result="note", detail=f"{why}; {OWN_MOVE}")
     for paths in all_paths(context):
         bad = find_damage(paths.journal)
         name = f"journal {paths.agent}" + (f" (once {paths.lane})" if paths.lane else "")
@@ -142,15 +149,19 @@ def _ask_version(context: RootContext, found: _InstalledCli | tuple[int, Check])
     if not isinstance(found, _InstalledCli):
         return found
     adapter, executable = found.adapter, found.executable
-    version = _version(executable, adapter.card.version_argv, context)
+    is_open = own_program.leads_through(executable, (os.path.realpath(context.home.project),))
+    # Agents may have changed a program in their folder: it is not run outside of a turn.
+    ask = npm_package_version if is_open else functools.partial(_version, adapter.card.version_argv, context)
+    version = ask(executable)
     other = untested_note(version, adapter.card.versions)
     defect = what_is_broken(version, adapter.card.broken)
     other = "; ".join(filter(None, (other, defect and f"its protocol is broken in this version: {defect}")))
     held = confinement_means(adapter.card)
     confined = f"below full access: {held}" if held else ""
-    details = (f"{executable} {version}".rstrip(), _mode_text(adapter), confined, other)
+    place = "lies in the folder where agents work, which may change it" if is_open else ""
+    details = (f"{executable} {version}".rstrip(), place, _mode_text(adapter), confined, other)
     text = "; ".join(filter(None, details))
-    return found.section, Check(what=found.what, result="note" if other else "ok", detail=text)
+    return found.section, Check(what=found.what, result="note" if other or is_open else "ok", detail=text)
 
 
 def _mode_text(adapter: Adapter) -> str:
@@ -161,7 +172,7 @@ def _mode_text(adapter: Adapter) -> str:
     return f"{face} mode" + (f" (beam has no {' and no '.join(better)} mode for it)" if better else "")
 
 
-def _version(executable: str, argv: tuple[str, ...], context: RootContext) -> str:
+def _version(argv: tuple[str, ...], context: RootContext, executable: str) -> str:
     """Return the first line of the CLI's version output. The CLI does not run in the project folder, because some CLIs,
     and the git that they call, always obey files in their working directory."""
     if not argv:

@@ -20,11 +20,14 @@ _LONG_RUN_THRESHOLDS = 2_000, 10, 10  # with the thresholds of a short command, 
 
 
 def prepare() -> None:
-    """Collect garbage seldom. On Linux, also keep asyncio from loading OpenSSL (5 ms, 3 MB) until `allow_tls` is
-    called.
+    """Say that the process is beam's own, and collect garbage seldom. On Linux, also keep asyncio from loading OpenSSL
+    (5 ms, 3 MB) until `allow_tls` is called.
 
     On other systems `beam watch` imports watchfiles, which imports anyio, which may need OpenSSL.
     """
+    from beam.base import own_program
+
+    own_program.is_own_process()
     gc.set_threshold(*_SHORT_RUN_THRESHOLDS)
     if sys.platform == "linux":
         sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from beam.base import files
+from beam.base import files, own_program
 from beam.base.errors import BeamError
 from beam.broker.context import RootContext
 from beam.root.paths import AgentPaths, RootPaths
@@ -80,16 +79,17 @@ def start_module(module: str, words: list[str], home: RootPaths, environ: Mappin
         if log.exists() and log.stat().st_size > _LOG_BYTES:
             mode |= os.O_TRUNC
         stderr = files.open_stream(log, mode)
+    argv, options = own_program.command(module, *words, environ=environ)
     try:
         with files.disk_action("start a process in", home.project):
             started = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, *words],
+                argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 cwd=home.project,
-                env=dict(environ),
                 start_new_session=True,
+                **options,
             )
     finally:
         os.close(stderr)

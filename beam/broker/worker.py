@@ -29,7 +29,7 @@ def _drain(argv: list[str]) -> None:
     import asyncio
     from pathlib import Path
 
-    from beam.base import files
+    from beam.base import files, own_program
     from beam.base.clock import SystemClock
     from beam.broker import drain
     from beam.broker.agent_requests import carry_out
@@ -38,6 +38,7 @@ def _drain(argv: list[str]) -> None:
 
     environ = dict(os.environ)
     home = discovery.root_at(Path(argv[0]), environ)
+    own_program.hold(home.project)
     discovery.check_folder(home, environ)
     exposed = discovery.exposing_folder(home, environ)
     context = RootContext.load(home, environ=environ, clock=SystemClock(), carry_out=carry_out, exposed=exposed)

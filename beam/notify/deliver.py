@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.agents import registry
-from beam.base import files
+from beam.base import files, own_program
 from beam.base.errors import BeamError
 from beam.config.resolve import BEAM_YAML, load, load_user_file
 from beam.model.notification import NotifyTarget
@@ -196,6 +196,7 @@ def main(argv: list[str]) -> int:
     """Deliver all waiting notifications of the root whose path is the first argument. Return the exit code."""
     environ = dict(os.environ)
     home = discovery.root_at(Path(argv[0]), environ)
+    own_program.hold(home.project)
     discovery.check_folder(home, environ)
     while spool.waiting_names(home.notify):
         lock = try_lock(home.notify / spool.LOCK)
@@ -209,6 +210,7 @@ def main(argv: list[str]) -> int:
 
 if __name__ == "__main__":
     try:
+        own_program.is_own_process()
         files.check_descriptors(files.TURN_DESCRIPTORS)
         sys.exit(main(sys.argv[1:]))
     except BeamError as failed:

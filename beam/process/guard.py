@@ -57,8 +57,7 @@ EXEC_SECONDS = 1.0  # how long an end waits for the report of an exec that is un
 
 _BOOT = (
     "import posix, sys; fd = int(sys.argv[1]); told = posix.pread(fd, posix.fstat(fd).st_size, 0).split(b'\\0'); "
-    "posix.close(fd); sys.path.append(told.pop(0).decode(sys.getfilesystemencoding(), 'surrogateescape')); "
-    "import guard; guard.main(told)"
+    "posix.close(fd); exec(told.pop(0)); import guard; guard.main(told)"
 )
 _GO = b"g"
 DEFAULT_PATH = b"/usr/local/bin:/usr/bin:/bin"  # for an agent whose environment has none
@@ -97,12 +96,21 @@ def encode_instructions(
     create if the agent was never started (empty: no file). `confined` says what the agent may not change, as encoded by
     `landlock.encode_paths` (empty: no confinement). Raises ValueError if a part contains a NUL.
     """
-    here = __file__.rpartition("/")[0].encode(sys.getfilesystemencoding(), "surrogateescape")
     numbers = (str(lifeline).encode(), str(status).encode(), str(holder).encode())
-    words = [here, *numbers, marker, str(grace).encode(), unstarted, confined, *argv]
+    words = [_source_of_modules().encode(), *numbers, marker, str(grace).encode(), unstarted, confined, *argv]
     if any(b"\0" in keyword for keyword in words):
         raise ValueError("embedded null byte")
     return b"\0".join(words)
+
+
+def _source_of_modules() -> str:
+    """Return Python source that makes `guard` and what it imports importable in the guard. If agents may write the
+    files of these modules, the source contains their code."""
+    from beam.base import own_program
+
+    names = ("beam.process.table", "beam.process.landlock", "beam.process.guard")
+    held = own_program.held.source_of(*names) if own_program.held is not None else None
+    return held or f"sys.path.append({__file__.rpartition('/')[0]!a})"
 
 
 class Guard:

@@ -13,7 +13,6 @@ import errno
 import os
 import signal as signals
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -22,7 +21,7 @@ from typing import IO
 
 from msgspec import Struct, structs
 
-from beam.base import files
+from beam.base import files, own_program
 from beam.base.errors import PASSING, BeamError, DiskError, ShortageError
 from beam.model.limits import DEFAULT
 from beam.process import guard, table, tree
@@ -368,7 +367,7 @@ class Child:
             of_the_guard.callback(os.close, instructions)
             self._process = subprocess.Popen(
                 guard.command(instructions),
-                executable=sys.executable,
+                executable=own_program.executable(),
                 bufsize=0,
                 stdin=slave or (subprocess.PIPE if stdin else subprocess.DEVNULL),
                 stdout=slave or (self._file.sink if self._file else subprocess.PIPE),
@@ -379,6 +378,7 @@ class Child:
                 cwd=cwd,
             )
             ours.pop_all()
+        own_program.wait_until_held()  # meanwhile the guard starts
         self.guard_pid = self._process.pid
         self.guard_start_ticks = tree.start_ticks(self.guard_pid) or 0
         tree.spared_pids.add(self.guard_pid)

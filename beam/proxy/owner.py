@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from typing import Self
 
 import msgspec
 
-from beam.base import errors, typed_values
+from beam.base import errors, own_program, typed_values
 from beam.base.errors import BeamError, DiskError, UsageError
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.process import ENVIRONMENT, READY_S, Order, Report
@@ -45,15 +44,18 @@ class ProxyProcess:
 
         The wait ends after `READY_S` seconds, and as soon as `is_stopped` returns True; it is asked ten times a second.
         """
+        env = {name: value for name, value in environ.items() if name in ENVIRONMENT}
+        argv, arguments = own_program.command("beam.proxy.process", environ=env)
+        if key_fd is not None:
+            arguments["pass_fds"] = (*arguments.get("pass_fds", ()), key_fd)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "beam.proxy.process"],
+                argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={name: value for name, value in environ.items() if name in ENVIRONMENT},
                 cwd="/",
                 start_new_session=True,
-                pass_fds=() if key_fd is None else (key_fd,),
+                **arguments,
             )
         except OSError as error:
             raise DiskError(f"can't start a proxy: {error.strerror}") from error

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from beam.agents.base import Card
 from beam.agents.versions import untested_note, version_number, what_is_broken
-from beam.base import files, typed_values
+from beam.base import files, own_program, typed_values
 from beam.base.clock import Clock, parse_rfc3339, rfc3339
 from beam.base.errors import BeamError
 from beam.model import events
@@ -118,7 +118,7 @@ async def version_for_turn(order: TurnRequest, clock: Clock) -> CliVersion | Non
     seen = _read(order.cli_file)
     if seen is None or seen.stamp != stamp:
         version = npm_package_version(executable)
-        if not version:
+        if not version and not own_program.leads_through(executable, _folders_of(order)):
             said = await version_output(
                 (executable, *card.version_argv), environment(order.environ, {}), order.turn_key
             )
@@ -127,6 +127,12 @@ async def version_for_turn(order: TurnRequest, clock: Clock) -> CliVersion | Non
         if version:  # else it is asked again: a busy machine may have been too slow
             _write(order.cli_file, seen)
     return CliVersion(order.adapter_name, card, order.cli_file, seen, clock)
+
+
+def _folders_of(order: TurnRequest) -> tuple[str, str]:
+    """Return the folders in which the agent may have changed its own program, which then isn't asked for its version:
+    nothing holds it there."""
+    return os.path.realpath(order.base), os.path.realpath(order.base / (order.settings.cwd or ""))
 
 
 def npm_package_version(executable: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from beam.agents.base import Card, Face, Turn
-from beam.base import files
+from beam.base import files, own_program
 from beam.base.errors import BeamError, DiskError
 from beam.model import events
 from beam.process import landlock
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ConfinementMeans = Literal["", "own sandbox", "Landlock", "links"]
 NOTICE_CODE = "unconfined"
+OWN_MOVE = "install beam outside of the folder: pipx install beam-agents, or uv tool install beam-agents"
 _XDG_DEFAULTS = {
     "XDG_CACHE_HOME": ".cache",
     "XDG_CONFIG_HOME": ".config",
@@ -175,6 +176,25 @@ def confinement_notice(confined: TurnConfinement, turn: Turn) -> events.Notice |
     if not confined.notice or turn.session_id is not None:
         return None
     return events.Notice(code=NOTICE_CODE, text=confined.notice)
+
+
+def program_notice(executable: str, card: Card, turn: Turn) -> events.Notice | None:
+    """Return the notice that the agent can change beam's or its own program, for the first turn of a session; None if
+    it can't, or with access `read` or `full`."""
+    if turn.session_id is not None or turn.access not in ("edit", "ask"):
+        return None
+    own, its, moves = own_program.place_in(turn.cwd), "", []
+    if executable and own_program.leads_through(executable, (os.path.realpath(turn.cwd),)):
+        its = f"its own program ({executable})"
+        moves.append(f"install {card.name} outside of the folder: {card.install}")
+    if own:
+        own = f"beam itself ({own}; this turn runs as beam was, and what you run there later as it is then)"
+        moves.insert(0, OWN_MOVE)
+    if not moves:
+        return None
+    what = " and ".join(filter(None, (own, its)))
+    text = f"in the folder where it works, {card.name} may change {what}; {'; '.join(moves)}"
+    return events.Notice(code="open_program", text=text)
 
 
 def _sandboxed_confinement(card: Card, turn: Turn, own: OwnDirectories, cwd: str) -> TurnConfinement:

@@ -9,11 +9,12 @@ import msgspec
 from msgspec import UNSET
 
 from beam.agents.base import Capabilities, Face, HasHistory, HasTerminal, Host, Turn, Verdict
+from beam.base import own_program
 from beam.base.errors import BeamError, DiskError, ShortageError, UnsupportedError, UntrustedError
 from beam.model import events
 from beam.turns import confine
 from beam.turns import exec as exec_face
-from beam.turns.adapter_turn import turn_of
+from beam.turns.adapter_turn import folder_of, turn_of
 from beam.turns.confine import TurnConfinement
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
@@ -39,6 +40,7 @@ async def run_for_verdict(order: TurnRequest, face: Face, services: TurnServices
     try:
         if order.recorded is not None:
             return replay_turn(order.recorded, services.record)
+        own_program.hold(folder_of(order))
         if order.untrusted is not None:
             raise UntrustedError(order.untrusted, f"look at it, then: beam trust {order.base}")
         if order.left_out:
@@ -99,6 +101,8 @@ async def _run_on_face(
     confined = await confine.turn_confinement(order.adapter.card, face, turn, order.own, version=order.landlock)
     if (confinement_notice := confine.confinement_notice(confined, turn)) is not None:
         services.record(confinement_notice)
+    if (program_notice := confine.program_notice(host.executable, order.adapter.card, turn)) is not None:
+        services.record(program_notice)
     if order.snapshots is not None and turn.access != "read":
         from beam.turns.snapshot import snapshot_event
 

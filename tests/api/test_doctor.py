@@ -122,7 +122,7 @@ def test_an_untrusted_agent_is_a_note(root: Root) -> None:
 def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missing_and_the_rest_is_one_line(
     root: Root,
 ) -> None:
-    tools = root.base / "tools"
+    tools = root.base.parent / "tools"
     tools.mkdir()
     for name, says in (("codex", "codex-cli 0.171.0"), ("pi", "99.1.0")):
         (tools / name).write_text(f"#!/bin/sh\necho {says} >&{1 if name == 'codex' else 2}\n")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from beam.api.argument_types import agent_names, check_is_text
 from beam.api.inside import CallerTurn, caller_turn
+from beam.base import own_program
 from beam.base.clock import Clock, SystemClock
 from beam.base.errors import UsageError
 from beam.broker.agent_requests import carry_out
@@ -54,9 +55,11 @@ class OpenedRoot:
 
     @cached_property
     def home(self) -> paths.RootPaths:
-        """Return the root; it is searched for at the first use. Requests from inside a turn need no root. Raises
-        UsageError."""
-        return discovery.find_root(self._root, cwd=self._cwd, environ=self.environ)
+        """Return the root; it is searched for at the first use, and from then on agents that work in its folder can't
+        change what this process imports. Requests from inside a turn need no root. Raises UsageError."""
+        home = discovery.find_root(self._root, cwd=self._cwd, environ=self.environ)
+        own_program.hold(home.project, self._cwd)
+        return home
 
     @cached_property
     def turn(self) -> CallerTurn | None:
