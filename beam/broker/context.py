@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from beam.agents import registry
 from beam.base.clock import Clock
 from beam.base.errors import BeamError
+from beam.base.own_program import leads_through
 from beam.config.resolve import BEAM_YAML, Config, ResolvedAgent, load
 from beam.model.message import NAME, Access, Message, base_of
 from beam.model.settings import AgentSettings
@@ -57,11 +58,13 @@ class RootContext(Struct, frozen=True, kw_only=True):
         """
         config = _load_config(home, environ, exposed)
         ownership.check_filesystem(home, allow_fs=config.allow_fs)
+        left_out = untrusted_path_folders(home, environ)
+        path = [each for each in environ.get("PATH", "").split(":") if each not in left_out]
         return cls(
             home=home,
             config=config,
             clock=clock,
-            environ=environ,
+            environ={**environ, "PATH": ":".join(path)} if left_out else environ,
             carry_out=carry_out,
             exposed=exposed,
         )
@@ -134,3 +137,15 @@ def _load_config(home: RootPaths, environ: Mapping[str, str], exposed: Path | No
     if not found or ledger.standing_of(home.project, found, environ).trusted:
         return config
     return declarations.with_own_bounds(config)
+
+
+def untrusted_path_folders(home: RootPaths, environ: Mapping[str, str]) -> list[str]:
+    """Return the absolute folders of PATH that lie in the project folder, or that a link in it leads to, if nobody has
+    trusted that folder. Whoever wrote it chose the programs there."""
+    folders = (os.path.realpath(home.project),)
+    found = [each for each in environ.get("PATH", "").split(":") if each[:1] == "/" and leads_through(each, folders)]
+    if not found or discovery.is_too_wide(home.project, environ):
+        return []
+    from beam.trust.ledger import standing_of
+
+    return [] if standing_of(home.project, (), environ).trusted else found

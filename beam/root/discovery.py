@@ -112,7 +112,7 @@ def exposing_folder(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
     """
     root, project = files.real_directory(home.root), files.real_directory(home.project)
     is_inside = root == project or root.startswith(project.rstrip("/") + "/")
-    if is_inside and not (is_in_state_dir(home.root, environ) and _is_too_wide(home.project, environ)):
+    if is_inside and not (is_in_state_dir(home.root, environ) and is_too_wide(home.project, environ)):
         return home.project
     return _folder_around(root, environ)
 
@@ -122,7 +122,7 @@ def _folder_around(real: str, environ: Mapping[str, str]) -> Path | None:
     there is none. `/` and the home directory do not count."""
     folder = os.path.dirname(real)  # noqa: PTH120 - strings, not paths, as this runs for every message
     while True:
-        if _is_marked(folder) and not _is_too_wide(Path(folder), environ):
+        if _is_marked(folder) and not is_too_wide(Path(folder), environ):
             return Path(folder)
         above = os.path.dirname(folder)  # noqa: PTH120
         if above == folder:
@@ -152,7 +152,7 @@ def project_folder(here: Path, environ: Mapping[str, str]) -> Path:
     It is the nearest folder upwards with a beam.yaml or a git work tree; else the nearest that has a root; else `here`
     itself. `/` and the home directory count only if they are `here`.
     """
-    around = [folder for folder in (here, *here.parents) if folder == here or not _is_too_wide(folder, environ)]
+    around = [folder for folder in (here, *here.parents) if folder == here or not is_too_wide(folder, environ)]
     for folder in around:
         if _is_marked(folder):
             return folder
@@ -174,7 +174,8 @@ def root_of(folder: Path, environ: Mapping[str, str]) -> Path:
     return state_dir(environ) / _PROJECTS / f"{slug}-{digest}"
 
 
-def _is_too_wide(folder: Path, environ: Mapping[str, str]) -> bool:
+def is_too_wide(folder: Path, environ: Mapping[str, str]) -> bool:
+    """Return whether the folder is `/` or the home directory, in which everything of the user's lies."""
     if folder == folder.parent:
         return True
     try:

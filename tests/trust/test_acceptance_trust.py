@@ -14,6 +14,7 @@ import pytest
 from beam.trust import scan
 from tests.support.claims import refused
 from tests.support.cli import Cli, eventually
+from tests.support.repository import make_repository
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
@@ -361,6 +362,32 @@ def test_a_program_of_a_cloned_folder_that_a_relative_path_leads_to_is_not_run(b
     beam.config("agents:\n  echo: {command: [cat]}\n")
     assert beam("send", "echo", "hi", env=env).out == "hi\n"
     assert not mark.exists(), "what a person declared is looked for elsewhere"
+
+
+@pytest.mark.parametrize("spelled", ["{project}/node_modules/.bin", "{project}/x/../node_modules/.bin", "{base}/link"])
+def test_a_program_of_a_cloned_folder_that_an_absolute_path_leads_to_is_run_after_beam_trust_alone(
+    spelled: str, beam: Cli
+) -> None:
+    make_repository(beam.project, beam.base / "home")
+    folder, mark = beam.project / "node_modules/.bin", beam.project / "mark"
+    folder.mkdir(parents=True)
+    (beam.project / "x").mkdir()
+    (beam.base / "link").symlink_to(folder)
+    for name in ("claude", "git", "cat"):
+        (folder / name).write_text(f'#!/bin/sh\ntouch {mark}\nexec /usr/bin/env -i PATH=/usr/bin:/bin {name} "$@"\n')
+        (folder / name).chmod(0o755)
+    place = spelled.format(project=beam.project, base=beam.base)
+    env = {"PATH": f"{place}:/usr/bin:/bin"}
+    for words in (("status",), ("agent", "list", "--all"), ("doctor",), ("diff", "bash"), ("send", "claude", "hi")):
+        said = beam(*words, env=env)
+        assert not mark.exists(), words
+        assert f"PATH names {place}, in this folder, which nobody trusted" in said.err
+    assert (said.code, "claude is not installed here" in said.err) == (4, True), said
+    assert beam("send", "bash", "echo $PATH; git --version", env=env).out != ""
+    assert not mark.exists(), "agents don't inherit it"
+    beam.config("agents:\n  echo: {command: [cat]}\n")
+    assert beam("send", "echo", "hi", env=env).out == "hi\n"
+    assert mark.exists(), "who trusts the folder trusts its programs"
 
 
 def test_doctor_asks_a_cli_for_its_version_outside_of_the_folder(beam: Cli) -> None:
