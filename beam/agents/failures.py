@@ -24,6 +24,8 @@ _CLASS_BY_HTTP_STATUS = {
 }
 _CLASS_BY_PATTERN = (
     (r"context.{0,20}(length|window|limit|overflow)|prompt is too long|maximum context", Class.CONTEXT_OVERFLOW),
+    # The CLIs' own words for an answer without any text.
+    (r"\b(model|api|llm)\b.{0,40}\bempty response\b|\bonly thinking content\b|no response was returned", Class.EMPTY),
     (r"rate.?limit|quota|usage limit|too many requests", Class.RATE_LIMIT),
     (
         r"authenticat|unauthorized|invalid api key|api key|(not|must be) logged in|permission_error|forbidden",
@@ -45,6 +47,7 @@ _CLASS_BY_PATTERN = (
 _REFUSAL = re.compile(
     r"content.?(filter|policy violation)|content management policy|responsible.?ai.?policy|prohibited_content|"
     r"(blocked|flagged|rejected|stopped) (by|due to|because of|for).{0,40}(safety|content|policy|policies)|"
+    r"(safety|content|usage) polic(y|ies) (blocked|flagged|rejected|stopped)|"
     r"violat(es|ed|ing|ion of).{0,40}(usage|content|safety) polic(y|ies)"
 )
 _HTTP_STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # not inside an id or a version

@@ -174,6 +174,24 @@ class TellsCalls(Protocol):
         """Return the model call in this row; None for a call without figures, such as one that was stopped."""
 
 
+class AnswerEnd(Struct, frozen=True, kw_only=True):
+    """How the model ended an answer: `length` (its token limit cut the answer off), `refused`, or `stop` (anything
+    else). `at_ms` is the time in ms since the epoch, 0 if the record has none."""
+
+    how: Literal["stop", "length", "refused"]
+    at_ms: int = 0
+
+
+@runtime_checkable
+class TellsEnds(Protocol):
+    """A module `sessions` whose files say how each answer of the model ended, for modes (`Card.ends_in_files`) whose
+    own output does not say so."""
+
+    def answer_end(self, record: bytes) -> AnswerEnd | None:
+        """Return how the answer in this line, or in this row of `TellsCalls.calls`, ended; None for a record of
+        anything else."""
+
+
 class Sessions(Protocol):
     """The names that the module `sessions` of an adapter defines."""
 
@@ -302,6 +320,14 @@ def time_from_text(text: str) -> str:
         return rfc3339(parse_rfc3339(text)) if text else ""
     except (ValueError, OverflowError):
         return ""
+
+
+def ms_from_text(text: str) -> int:
+    """Return an RFC 3339 time in milliseconds since the epoch, 0 for anything else."""
+    try:
+        return parse_rfc3339(text) // 1_000_000 if text else 0
+    except (ValueError, OverflowError):
+        return 0
 
 
 def time_from_ms(value: object) -> str:

@@ -28,7 +28,10 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     Raises UnsupportedError for an option that this face can't apply, and NotFoundError if the folder or an attached
     file is missing.
     """
-    capabilities = order.adapter.card.faces[face]
+    card = order.adapter.card
+    capabilities = card.faces[face]
+    if order.settings.runner and face in card.ends_in_files:  # the CLI's files are where the runner runs it
+        capabilities = msgspec.structs.replace(capabilities, whole=False)
     options, settings, name = order.message.options, order.settings, order.adapter_name
     schema = options.schema or settings.schema
     turns = options.max_turns or settings.max_turns
@@ -40,7 +43,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         asked -= {"budget", "whole"}
     if order.session_id is not None and not only_typed:
         asked.add("resume")
-    check_options(name, capabilities, asked, order.adapter.card.faces)
+    check_options(name, capabilities, asked, card.faces)
     if order.fork and not capabilities.fork:
         raise UnsupportedError(
             f"{name} can't continue in a copy of a session with --via {face}",
@@ -70,7 +73,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         text=add_envelope(
             order.message,
             settings=settings,
-            card=order.adapter.card,
+            card=card,
             capabilities=capabilities,
             access=access,
             outbox=outbox,

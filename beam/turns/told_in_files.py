@@ -1,4 +1,4 @@
-"""Finds the tokens of a turn for a CLI that reports them only in the database of its sessions.
+"""Finds facts about a turn that its CLI reports only in its session files: the tokens, and how the last answer ended.
 
 Only reads. If one of the turn's model calls has no figures, or calls of another message are among them, the tokens stay
 unknown. Does not depend on how the turn was run.
@@ -7,18 +7,24 @@ unknown. Does not depend on how the turn was run.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import structs
 
 from beam.agents import registry
 from beam.agents.base import Verdict
-from beam.agents.session_files import ModelCall, TellsCalls
+from beam.agents.oneshot import VERDICT_BY_END
+from beam.agents.session_files import ModelCall, TellsCalls, TellsEnds
+from beam.base import files
+from beam.base.errors import DiskError
 from beam.foreign import database
 from beam.foreign.places import places
 from beam.foreign.unreadable import UnreadableError
-from beam.model.outcome import Usage
+from beam.model.limits import MIB
+from beam.model.outcome import Class, Status, Usage
 from beam.model.policy import is_answer
+
+_TAIL_BYTES = 4 * MIB  # a session's file is read only from here to its end
 
 
 def with_tokens(verdict: Verdict, adapter: str, environ: Mapping[str, str], *, since_ns: int) -> Verdict:
@@ -39,6 +45,42 @@ def with_tokens(verdict: Verdict, adapter: str, environ: Mapping[str, str], *, s
     return structs.replace(verdict, usage=usage, cost_usd=cost if verdict.cost_usd is None else verdict.cost_usd)
 
 
+def with_answer_end(verdict: Verdict, adapter: str, environ: Mapping[str, str], *, since_ns: int) -> Verdict:
+    """Return the verdict on the turn that began at `since_ns`. A success, or a turn without an answer, becomes
+    `truncated` or `refused` if the CLI's files say that the last answer ended so."""
+    sessions = registry.sessions_of(adapter)
+    is_open = verdict.status is Status.COMPLETED or verdict.class_ is Class.EMPTY
+    if not is_open or verdict.session_id is None or not isinstance(sessions, TellsEnds):
+        return verdict
+    since_ms = since_ns // 1_000_000
+    if isinstance(sessions, TellsCalls):
+        records: Iterable[bytes] = _call_rows(adapter, sessions, verdict.session_id, environ, since_ms=since_ms)
+    else:
+        records = _last_lines(adapter, verdict.session_id, environ)
+    ends = [end for record in records if (end := sessions.answer_end(record)) is not None]
+    if not ends or 0 < ends[-1].at_ms < since_ms or ends[-1].how not in VERDICT_BY_END:
+        return verdict
+    status, class_, reason = VERDICT_BY_END[ends[-1].how]
+    reply = None if status is Status.REFUSED else verdict.reply
+    return structs.replace(verdict, status=status, class_=class_, reason=reason, reply=reply)
+
+
+def _last_lines(adapter: str, session_id: str, environ: Mapping[str, str]) -> list[bytes]:
+    """Return the last lines of the session's file, oldest first; [] if there is no such file."""
+    for place in places(environ, [adapter]):
+        for path, status in place.paths():
+            session = place.reader(path).session
+            if session.id != session_id or session.root_id:
+                continue
+            try:
+                with files.open_reader(path) as file:
+                    file.seek(max(0, status.st_size - _TAIL_BYTES))
+                    return file.read(_TAIL_BYTES).split(b"\n")
+            except (OSError, DiskError):
+                return []
+    return []
+
+
 def _model_calls(adapter: str, session_id: str, environ: Mapping[str, str], *, since_ms: int) -> list[ModelCall | None]:
     """Return the model calls of the session since `since_ms`; None for each call without figures."""
     if adapter not in registry.WITH_SESSIONS:
@@ -46,10 +88,14 @@ def _model_calls(adapter: str, session_id: str, environ: Mapping[str, str], *, s
     sessions = registry.sessions_of(adapter)
     if not isinstance(sessions, TellsCalls):
         return []
-    found = []
+    return [sessions.call(row) for row in _call_rows(adapter, sessions, session_id, environ, since_ms=since_ms)]
+
+
+def _call_rows(
+    adapter: str, sessions: TellsCalls, session_id: str, environ: Mapping[str, str], *, since_ms: int
+) -> Iterator[bytes]:
     for place in places(environ, [adapter]):
         for path, _ in place.paths():
-            with contextlib.suppress(UnreadableError):  # then the tokens stay unknown
-                rows = database.rows(path, [sessions.calls], since_ms=since_ms, session=session_id)
-                found += [sessions.call(row) for _, row in rows]
-    return found
+            with contextlib.suppress(UnreadableError):  # then nothing is known
+                for _, row in database.rows(path, [sessions.calls], since_ms=since_ms, session=session_id):
+                    yield row

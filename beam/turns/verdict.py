@@ -96,6 +96,14 @@ async def _run_through_proxy(order: TurnRequest, face: Face, services: TurnServi
 async def _run_on_face(
     order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle, proxied: ProxiedTurn | None = None
 ) -> Verdict:
+    began_ns = services.clock.now_ns()
+    verdict = await _drive_face(order, face, services, handle, proxied)
+    return _with_facts_in_files(order, face, verdict, services, began_ns)
+
+
+async def _drive_face(
+    order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle, proxied: ProxiedTurn | None
+) -> Verdict:
     turn = turn_of(order, face, str(order.scratch))
     host = host_of(order)
     confined = await confine.turn_confinement(order.adapter.card, face, turn, order.own, version=order.landlock)
@@ -126,11 +134,9 @@ async def _run_on_face(
 
                 turn = with_contents(turn, follow=not order.from_agent)
             input = _input_of(order, turn, host, confined, services.keeper)
-            began_ns = services.clock.now_ns()
-            verdict = await dialogue_face.run_turn(
+            return await dialogue_face.run_turn(
                 _face_through_proxy(order.adapter.dialogue, proxied), input, services, handle
             )
-            return _with_counted_tokens(order, verdict, services, began_ns)
     if services.keeper is not None:
         await services.keeper.end(f"the next turn runs on the {face} face")
     if order.adapter.exec is None or face != "exec":
@@ -139,17 +145,25 @@ async def _run_on_face(
     return await exec_face.run_turn(_face_through_proxy(order.adapter.exec, proxied), input, services, handle)
 
 
-def _with_counted_tokens(order: TurnRequest, verdict: Verdict, services: TurnServices, began_ns: int) -> Verdict:
-    """Return the verdict with the tokens that the CLI reports only in its own files, if it ran on this machine."""
-    if order.settings.runner or not order.adapter.card.figures_in_files:
+def _with_facts_in_files(
+    order: TurnRequest, face: Face, verdict: Verdict, services: TurnServices, began_ns: int
+) -> Verdict:
+    """Return the verdict with the facts that the CLI reports only in its own files, if it ran on this machine."""
+    card = order.adapter.card
+    has_figures, has_end = card.figures_in_files and face == "dialogue", face in card.ends_in_files
+    if order.settings.runner or not (has_figures or has_end):
         return verdict
-    from beam.turns.told_in_files import with_tokens
+    from beam.turns import told_in_files
 
     environ = {**order.environ, **order.settings.env}
-    counted = with_tokens(verdict, order.adapter_name, environ, since_ns=began_ns)
-    if counted is not verdict:
-        services.record(events.UsageSeen(usage=counted.usage, cost_usd=counted.cost_usd))
-    return counted
+    if has_figures:
+        counted = told_in_files.with_tokens(verdict, order.adapter_name, environ, since_ns=began_ns)
+        if counted is not verdict:
+            services.record(events.UsageSeen(usage=counted.usage, cost_usd=counted.cost_usd))
+        verdict = counted
+    return (
+        told_in_files.with_answer_end(verdict, order.adapter_name, environ, since_ns=began_ns) if has_end else verdict
+    )
 
 
 def _face_through_proxy(face: F, proxied: ProxiedTurn | None) -> F:

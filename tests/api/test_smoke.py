@@ -47,7 +47,8 @@ def test_a_failing_cli_is_reported_with_its_reason_and_exit_code_and_the_check_f
 
 
 def test_an_answer_of_a_cli_that_never_asked_its_model_is_a_failure(beam: Cli) -> None:
-    said = {"type": "message_end", "message": {"role": "assistant", "stopReason": "stop", "content": []}}
+    text = {"type": "text", "text": "an answer from nowhere"}
+    said = {"type": "message_end", "message": {"role": "assistant", "stopReason": "stop", "content": [text]}}
     script = f"cat >/dev/null; echo '{json.dumps(said)}'; echo '{json.dumps({'type': 'agent_end'})}'"
     done = stand_in(beam, "pi", script)("doctor", "--smoke", "pi", "--json")
     assert (done.code, done.json["result"], done.json["status"]) == (13, "failed", "completed")

@@ -27,6 +27,13 @@ __all__ = ["CASES", "FAILS", "MAIN", "Case", "case", "refused", "shared", "shown
 Act = Callable[[Subject], str]
 SLOW = pytest.mark.conformance
 
+_UNTOLD_REFUSALS = (
+    (("aider", "aider-terminal"), "aider says the same of a refusal as of an empty answer: failed (empty)"),
+    (("cn",), "cn prints nothing, for a refusal as for an empty answer: failed (empty)"),
+    (("cline",), "cline says the same of a refusal as of an empty answer: failed (empty)"),
+    (("vibe", "vibe-dialogue"), "vibe shows a refusal as an empty answer: failed (empty)"),
+)
+
 FAILS: dict[tuple[str, str], str] = {
     (
         "broken_then_answered",
@@ -37,6 +44,7 @@ FAILS: dict[tuple[str, str], str] = {
         "screen_model",
         "opencode-terminal",
     ): "a session that goes on keeps its model, whatever `--model` says; a new session takes it",
+    **{("refused_answer", column): why for columns, why in _UNTOLD_REFUSALS for column in columns},
     **attempts.FAILS,
 }
 """(case, id of the column) -> why the cell fails: what the CLI does, or what beam lacks."""

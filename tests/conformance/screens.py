@@ -101,6 +101,10 @@ class OnScreen(subject.Subject):
     def screen(self) -> Screen:
         return SCREENS[self.name]
 
+    @property
+    def begins(self) -> str:
+        return self.screen.begins
+
     def at_home(self, home: str) -> Cli:
         return super().at_home(home).with_env({"BEAM_TRUST": "1"})  # a screen asks whether the folder is trusted
 
@@ -139,7 +143,7 @@ class OnScreen(subject.Subject):
     def runs(self, command: str) -> str:
         """The prompt that makes the CLI run this command."""
         if self.data.shell is not None:
-            return self.screen.begins + self.data.shell.prompt(command=command)
+            return self.begins + self.data.shell.prompt(command=command)
         settings = self.screen.runs.replace("{command}", json.dumps(command))
         (self.cli.project / self.data.folder_settings).write_text(settings)
         return self.data.write.prompt(path="made-before-the-command", text="x")

@@ -26,7 +26,7 @@ from tests.support import expected
 
 HERE = Path(__file__).parent / "expected" / "conformance"
 ALL = Capabilities(
-    **dict.fromkeys(("resume", "deltas", "tokens", "cost", "calls", "models", "api_time", "interrupt"), True),
+    **dict.fromkeys(("resume", "deltas", "tokens", "cost", "calls", "models", "api_time", "interrupt", "whole"), True),
     access=("read", "full"),
 )
 CLASSES = {"400": "bad_request", "401": "auth", "429": "rate_limit", "500": "overloaded"}
@@ -136,6 +136,8 @@ class Cli:
         if (wanted and wanted not in self._can.access) or (self._can.prompt_in_argv and len(text) > 100_000):
             reason = f"bot can't do {wanted}"
             return 10, self._outcome(status="failed", reply=None, reason=reason, class_="unsupported")
+        if "--require" in words and not self._can.whole:
+            return 10, self._outcome(status="failed", reply=None, reason="no --require whole", class_="unsupported")
         before = self._said if self._can.resume and "--new" not in words else ""
         if self._can.rewrites and text == prompts.MENTIONS:
             text = "".join(text.split())
@@ -147,6 +149,12 @@ class Cli:
             return 3, self._outcome(status="timeout", reply=None)
         if text == "!stall-mid":
             return 3, self._outcome(status="timeout", reply=None, class_="stalled")
+        if text.startswith(("!empty", "!think")):
+            return 1, self._outcome(status="failed", reply=None, reason="nothing", class_="empty")
+        if text == "!max_tokens":
+            return 11, self._outcome(status="truncated", reply="part")
+        if text == "!refuse":
+            return 6, self._outcome(status="refused", reply=None)
         if text == BREAKS:
             self._model.ask(text)
             self._model.ask(text)
@@ -265,6 +273,7 @@ def test_what_is_left_behind_makes_a_case_fail(tmp_path: Path, monkeypatch: pyte
     failed = {case for case, text in seen.items() if text == "fails: AssertionError: bot left processes behind"}
     assert failed == {
         *("first_turn", "resume", "interrupt", "timeout", "stalled_stream", "killed_cli", "api_400", "api_401"),
+        *("empty_answer", "thoughts_only", "cut_answer", "refused_answer"),
         *("api_429", "api_500", "truncated_stream", "broken_then_answered", "refused_connection"),
     }
 

@@ -11,8 +11,9 @@ import pytest
 from msgspec import structs
 
 from beam.agents.base import Verdict
-from beam.model.outcome import Status, Usage
-from beam.turns.told_in_files import with_tokens
+from beam.base.clock import rfc3339
+from beam.model.outcome import Class, Status, Usage
+from beam.turns.told_in_files import with_answer_end, with_tokens
 
 BEGAN_MS = 1_800_000_000_000
 VERDICT = Verdict(status=Status.COMPLETED, session_id="ses_1")
@@ -79,3 +80,100 @@ def test_without_calls_without_a_database_or_an_answer_nothing_is_reported(tmp_p
     (tmp_path / "d/.local/share/opencode").mkdir(parents=True)
     (tmp_path / "d/.local/share/opencode/opencode.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     assert with_tokens(VERDICT, "opencode", {"HOME": str(tmp_path / "d")}, since_ns=0) is VERDICT
+
+
+# -- how the last answer ended -----------------------------------------------------------------------------------------
+
+SESSION = "session_00000000-0000-4000-8000-000000000001"
+
+
+def kimi_line(at: int, reason: str, kind: str = "step.end") -> str:
+    event = {"type": kind, "providerFinishReason": reason}
+    return json.dumps({"type": "context.append_loop_event", "time": BEGAN_MS + at, "event": event})
+
+
+def copilot_line(at: int, reason: str, *, is_filtered: bool = False, kind: str = "conversation-agent") -> str:
+    usage = {"interactionType": kind, "finishReason": reason, "contentFilterTriggered": is_filtered}
+    time = rfc3339((BEGAN_MS + at) * 1_000_000)
+    return json.dumps({"type": "session.usage_record", "timestamp": time, "data": {"usage": usage}})
+
+
+def in_file(home: Path, path: str, *lines: str) -> None:
+    file = home / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(("{broken", *lines, "")))
+
+
+def ended(home: Path, adapter: str, verdict: Verdict = VERDICT) -> Verdict:
+    session_id = "ses_1" if adapter in ("opencode", "kilo") else SESSION
+    given = structs.replace(verdict, session_id=session_id, reply="part")
+    return with_answer_end(given, adapter, {"HOME": str(home)}, since_ns=BEGAN_MS * 1_000_000)
+
+
+KIMI = f".kimi-code/sessions/wd/{SESSION}/agents/main/wire.jsonl"
+COPILOT = f".copilot/session-state/{SESSION}/events.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("adapter", "path", "lines"),
+    [
+        ("kimi", KIMI, [kimi_line(1, "completed"), kimi_line(2, "truncated")]),
+        (
+            "copilot",
+            COPILOT,
+            [copilot_line(1, "stop"), copilot_line(2, "length"), copilot_line(3, "stop", kind="title")],
+        ),
+    ],
+)
+def test_an_answer_that_only_the_clis_file_says_was_cut_off_is_truncated(
+    tmp_path: Path, adapter: str, path: str, lines: list[str]
+) -> None:
+    in_file(tmp_path, path, *lines)
+    found = ended(tmp_path, adapter)
+    assert (found.status, found.class_, found.reply) == (Status.TRUNCATED, None, "part")
+
+
+@pytest.mark.parametrize("name", ["opencode", "kilo"])
+@pytest.mark.parametrize(
+    ("end", "status", "reply"), [("length", Status.TRUNCATED, "part"), ("content-filter", Status.REFUSED, None)]
+)
+def test_an_end_in_the_database_counts(tmp_path: Path, name: str, end: str, status: Status, reply: str | None) -> None:
+    counted(tmp_path, message(1, finish="tool-calls"), message(2, finish=end), name=name)
+    found = ended(tmp_path, name)
+    assert (found.status, found.reply) == (status, reply)
+
+
+def test_a_refusal_in_the_file_explains_an_empty_answer(tmp_path: Path) -> None:
+    in_file(tmp_path, COPILOT, copilot_line(1, "stop", is_filtered=True))
+    empty = Verdict(status=Status.FAILED, class_=Class.EMPTY, reason="nothing")
+    assert (ended(tmp_path, "copilot", empty).status, ended(tmp_path, "copilot", empty).class_) == (
+        Status.REFUSED,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [kimi_line(1, "completed")],
+        [kimi_line(-5, "truncated")],  # an earlier turn's
+        [kimi_line(1, "truncated"), kimi_line(2, "completed")],  # the model went on
+        [kimi_line(1, "truncated", kind="step.begin")],
+    ],
+)
+def test_a_whole_answer_stays_completed(tmp_path: Path, lines: list[str]) -> None:
+    in_file(tmp_path, KIMI, *lines)
+    assert ended(tmp_path, "kimi").status is Status.COMPLETED
+
+
+def test_the_file_of_a_subagent_or_of_another_session_says_nothing(tmp_path: Path) -> None:
+    in_file(tmp_path, KIMI.replace("/main/", "/agent-1/"), kimi_line(1, "truncated"))
+    in_file(tmp_path, KIMI.replace("0001/", "0002/"), kimi_line(1, "truncated"))
+    assert ended(tmp_path, "kimi").status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("status", [Status.CANCELLED, Status.DENIED, Status.TIMEOUT])
+def test_the_file_changes_no_other_outcome(tmp_path: Path, status: Status) -> None:
+    in_file(tmp_path, KIMI, kimi_line(1, "truncated"))
+    assert ended(tmp_path, "kimi", structs.replace(VERDICT, status=status)).status is status

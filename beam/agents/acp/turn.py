@@ -18,6 +18,7 @@ from beam.agents.acp.figures import Counter
 from beam.agents.acp.subagents import TEXT_UPDATES, Subagents, parent_in
 from beam.agents.acp.wire import Update
 from beam.agents.base import Exit, Turn, Verdict, raw_json
+from beam.agents.failures import class_of
 from beam.agents.fields import Object, object_of, objects_of, string
 from beam.agents.images import image_in_block
 from beam.model import events
@@ -304,8 +305,8 @@ class TurnReader:
     def _failure_in_answer(self) -> str:
         """Return the failure that the agent reports in place of an answer; "" if the text is an answer.
 
-        A real answer can begin with the same words. Such an answer has used output tokens, and names no HTTP status
-        after these words.
+        A real answer can begin with the same words. Such an answer has used output tokens, and after these words it
+        names no HTTP status and is not the agent's sentence for an empty answer.
         """
         if self._is_failing:
             return "\n\n".join(self._summary.texts).strip() or f"{self._dialect.name} says that its model failed"
@@ -313,7 +314,9 @@ class TurnReader:
         if not begin or not answer.startswith(begin):
             return ""
         is_status = _HTTP_STATUS.match(answer, len(begin)) is not None
-        return answer.removeprefix(begin) if is_status or not self._summary.usage.output_tokens else ""
+        failure = answer.removeprefix(begin)
+        is_empty = class_of(None, failure) is Class.EMPTY
+        return failure if is_status or is_empty or not self._summary.usage.output_tokens else ""
 
     def end_failed(self, error: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
         """Return the last events and the verdict on a turn that the agent reports as failed."""

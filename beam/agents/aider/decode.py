@@ -36,6 +36,12 @@ _SHORTEST_ERROR = len("litellm.x")
 # end of the output, or to the next try.
 _BREAKING_ERROR = re.compile(r"litellm\.\w*(?:Error|Exception|Timeout): ")
 _MAX_ERROR_LINES = 5
+_EMPTY = "Empty response received from LLM. Check your provider account?"
+_TAG = "thinking-content-7bbeb8e1441453ad999a0bbba8a46d4b"
+_THOUGHTS = (  # what stands before and after the model's thoughts: in aider's output, and in its chat history
+    ("--------------\n► **THINKING**\n", "\n------------\n► **ANSWER**\n"),
+    (f"<{_TAG}>\n", f"\n</{_TAG}>\n"),
+)
 
 
 class TextDecoder:
@@ -152,7 +158,9 @@ class TextDecoder:
     def _on_answered(self, found: re.Match[str]) -> list[Event]:
         summary, self._trouble = self._summary, []
         summary.texts = []
-        emitted = summary.text("\n".join(self._answer).strip("\n"))
+        thoughts, answer = split_thoughts("\n".join(self._answer))
+        emitted: list[Event] = [events.Thinking(text=thoughts)] if thoughts else []
+        emitted += summary.text(answer)
         self._answer, self._begun = [], False
         summary.ended = summary.ended or "stop"
         if not found[1]:
@@ -181,6 +189,17 @@ class TextDecoder:
             elif text:
                 summary.failure = Failure(class_of(None, text), text[:500])
         return verdict(self._turn, exit, summary)
+
+
+def split_thoughts(text: str) -> tuple[str, str]:
+    """Return the model's thoughts, which come first, and its answer. aider's own line for an empty answer is no
+    answer."""
+    text = "" if text.strip() == _EMPTY else text.strip("\n") + "\n"
+    for begin, end in _THOUGHTS:
+        if text.startswith(begin):
+            thoughts, _, answer = text.removeprefix(begin).partition(end)
+            return thoughts.strip("\n"), answer.strip("\n")
+    return "", text.strip("\n")
 
 
 def _failure_lines(answer: Sequence[str]) -> list[str]:

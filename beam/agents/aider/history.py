@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
+from beam.agents.aider.decode import split_thoughts
 from beam.agents.base import Host, Transcript, Turn, Verdict
 from beam.agents.failures import class_of, is_refusal
 from beam.model import events
@@ -103,7 +104,7 @@ class _ChatReader:
     def verdict(self) -> Verdict:
         """Return the answer as a verdict. The answer of a turn without texts is empty: the screen may have one."""
         session_id = self._turn.session_id or self._turn.fresh_session_id or None
-        reply = "\n".join(self._texts).strip("\n")
+        _, reply = split_thoughts("\n".join(self._texts))
         status, class_, reason = self._judge(bool(reply.strip()))
         return Verdict(
             status=status,

@@ -24,6 +24,8 @@ _CLASS_BY_WORD = {
     "network": Class.NETWORK,
 }
 
+_CUT_OFF = "Model reached the maximum output token limit before completing the turn"
+
 
 def is_failed_output(output: object) -> bool:
     """Return whether a tool's output is a list of results that all say that they failed."""
@@ -111,6 +113,9 @@ class LineDecoder:
         counted = arguments or figures.output_tokens
         emitted = summary.counted(figures, number(usage, "totalCost"), model) if counted else []
         text = string(value, "text")
+        if reason == "error" and text == _CUT_OFF:
+            summary.ended = "length"
+            return emitted
         if reason != "completed":
             failed = summary.on_failed(text or f"cline finished with {reason or 'no reason'}", class_=self._class)
             return emitted if text and text == self._noticed else emitted + failed

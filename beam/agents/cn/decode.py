@@ -31,16 +31,16 @@ class TextDecoder:
         return [events.TextDelta(text=piece)] if piece else []
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict. The turn completed only if there is an answer, the exit code is 0, and stderr has no
-        failure."""
+        """Return the verdict. The turn is over only if the exit code is 0 and stderr has no failure. An answer without
+        text is no answer: cn says neither that the model refused nor that it answered nothing."""
         summary = OutputSummary(name="cn", model=self._turn.model, nameless=True)
         text = "\n".join(self._lines)
         failure = next(filter(None, map(_failure, exit.stderr_tail.splitlines())), "")
         emitted: list[Event] = []
         if failure:
             summary.failure = Failure(class_of(None, failure), failure)
-        elif text.strip():
-            emitted += summary.text(text)
+        else:
+            emitted += summary.text(text) if text.strip() else []
             summary.ended = "stop" if exit.code == 0 else ""
         more, found = verdict(self._turn, exit, summary)
         return emitted + more, found

@@ -26,6 +26,7 @@ card = Card(
         )
     ),
     by_name=("dialogue",),
+    ends_in_files=("exec", "dialogue", "terminal"),
 )
 # Copilot does not ask again about a call that a person allowed permanently in a folder.
 tool_rules: Rules = AskRules(

@@ -42,7 +42,9 @@ DIALECT = Dialect(
     files_as_text=True,  # the CLI gives its model only the path of a resource
     denied=("Permission to run this tool was denied",),
 )
-CAPABILITIES = structs.replace(ACP_CAPABILITIES, tokens=True, denials=True, access=tuple(ACCESS), outbox=("full",))
+CAPABILITIES = structs.replace(
+    ACP_CAPABILITIES, tokens=True, denials=True, whole=True, access=tuple(ACCESS), outbox=("full",)
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:

@@ -37,6 +37,7 @@ CAPABILITIES = Capabilities(
     deltas=True,
     tools=True,
     interrupt=True,
+    whole=True,
     calls=True,
     api_time=True,
     lines=True,

@@ -21,7 +21,7 @@ OBEYS = tuple(
         *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json"),
     )
 )
-CAPABILITIES = Capabilities(resume=True, model=True, interrupt=True, access=("read", "edit", "full"))
+CAPABILITIES = Capabilities(resume=True, model=True, interrupt=True, whole=True, access=("read", "edit", "full"))
 _RULE = r"^─{20,}"
 _TOP, _BOX = r"^╭", r"^[│╰]"
 
@@ -62,7 +62,7 @@ profile = Profile(
         ),
     ),
     echo_rows=r"^ ❯ (.*?)(?: {2,}\d\d:\d\d)?$",
-    noise_rows=(r"^ [/~]", r"^─{20,}$", r"^ ● MCP Servers reloaded: "),
+    noise_rows=(r"^ [/~]", r"^─{20,}$", r"^ ● MCP Servers reloaded: ", r"^ [●❯] Thought for \d+\w?$"),
     bullet=r"^ ● ",
     indent=3,
     scrollbar="┃",

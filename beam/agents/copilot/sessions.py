@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.session_files import (
+    AnswerEnd,
     Decision,
     EventMaker,
     Session,
     SessionFiles,
     SessionReader,
+    ms_from_text,
     no_record,
     time_from_text,
     unknown_type,
@@ -19,6 +22,7 @@ from beam.agents.session_files import (
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
+_OWN_CALL = "conversation-agent"  # `interactionType` of a call that the agent itself makes
 files = SessionFiles(
     folder="HOME/.copilot",
     moved_by="COPILOT_HOME",
@@ -69,6 +73,21 @@ _QUIET = (
 def reader(path: str) -> SessionReader:
     """Return a reader for the file of events with this path below the folder of sessions."""
     return _Events(path)
+
+
+def answer_end(record: bytes) -> AnswerEnd | None:
+    """Return how the answer in a line of the file ended; None for a line about anything else, and for the call of a
+    subagent."""
+    if b'"session.usage_record"' not in record:
+        return None
+    value = json_object(record) or {}
+    used = obj(obj(value, "data"), "usage")
+    if string(value, "type") != "session.usage_record" or string(used, "interactionType") != _OWN_CALL:
+        return None
+    how: Literal["stop", "length", "refused"] = "length" if string(used, "finishReason") == "length" else "stop"
+    if used.get("contentFilterTriggered") is True:
+        how = "refused"
+    return AnswerEnd(how=how, at_ms=ms_from_text(string(value, "timestamp")))
 
 
 class _Events:

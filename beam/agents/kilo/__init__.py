@@ -42,6 +42,7 @@ card = Card(
     writes=("XDG_CACHE_HOME/kilo", "XDG_DATA_HOME/kilo", "XDG_STATE_HOME/kilo", "XDG_STATE_HOME/kilo-sandbox-policy"),
     by_name=("dialogue",),
     figures_in_files=True,
+    ends_in_files=("dialogue",),
 )
 dialogue = acp.AcpDialogue("kilo", "KILO", usual="code")
 exec: Exec | None = RunExec("kilo", "KILO", usual="code")

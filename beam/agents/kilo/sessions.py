@@ -13,4 +13,4 @@ files = SessionFiles(
     query=sessions.QUERY,
     history=sessions.HISTORY,
 )
-reader, calls, call = sessions.reader, sessions.calls, sessions.call
+reader, calls, call, answer_end = sessions.reader, sessions.calls, sessions.call, sessions.answer_end

@@ -19,5 +19,6 @@ card = Card(
     makes={"HOME/.kimi-code": None},
     writes=("HOME/.kimi-code",),
     by_name=("dialogue",),
+    ends_in_files=("exec", "dialogue"),
 )
 tool_rules: Rules = AskRules(beyond={"edit": ("Bash",)})

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, document
 from beam.agents.failures import class_of
-from beam.agents.fields import Object, obj, objects, string
+from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.oneshot import Failure, OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event
@@ -42,6 +42,10 @@ class LineDecoder:
         if kind == "system.version":
             self._version = string(value, "version")
             return []
+        if kind == "turn.step.retrying":
+            return summary.retrying(
+                string(value, "error_message"), attempt=integer(value, "failed_attempt"), of=_retries(value)
+            )
         if kind == "session.resume_hint":
             summary.ended = "stop"
             return summary.on_opened(self._turn, string(value, "session_id"), version=self._version or None)
@@ -71,6 +75,12 @@ class LineDecoder:
         elif not summary.ended and exit.code and (errors := _ERROR.findall(exit.stderr_tail)):
             summary.failure = Failure(class_of(None, errors[-1]), errors[-1])
         return verdict(self._turn, exit, summary)
+
+
+def _retries(value: Object) -> int | None:
+    """Return how often Kimi tries again at the most; None if the line does not say so."""
+    attempts = integer(value, "max_attempts")
+    return None if attempts is None else max(0, attempts - 1)
 
 
 def _decoded_arguments(arguments: str) -> object:

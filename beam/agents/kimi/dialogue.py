@@ -25,7 +25,9 @@ DIALECT = Dialect(
     fork=True,
     sets_model=True,
 )
-CAPABILITIES = structs.replace(ACP_CAPABILITIES, ask=False, fork=True, denials=True, access=("edit", "full"))
+CAPABILITIES = structs.replace(
+    ACP_CAPABILITIES, ask=False, fork=True, denials=True, whole=True, access=("edit", "full")
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:

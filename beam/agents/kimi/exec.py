@@ -15,7 +15,9 @@ from beam.base.errors import UnsupportedError
 
 _SESSION_ID = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 NO_UPDATE_ENV = {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
-CAPABILITIES = Capabilities(resume=True, model=True, tools=True, interrupt=True, access=("full",), prompt_in_argv=True)
+CAPABILITIES = Capabilities(
+    resume=True, model=True, tools=True, interrupt=True, whole=True, access=("full",), prompt_in_argv=True
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -28,7 +30,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.model is not None:
         argv += ("-m", checked_argument("kimi", "model", turn.model))
     argv.append(f"--prompt={prompt}")
-    return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env=NO_UPDATE_ENV)
+    return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env=NO_UPDATE_ENV, retries=turn.settings.retries)
 
 
 def checked_session(session_id: str) -> str:

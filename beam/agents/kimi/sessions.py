@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.session_files import (
+    AnswerEnd,
     EventMaker,
     Session,
     SessionFiles,
@@ -18,6 +20,7 @@ from beam.agents.session_files import (
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
+_ENDS: dict[str, Literal["length", "refused"]] = {"truncated": "length", "filtered": "refused"}
 files = SessionFiles(
     folder="HOME/.kimi-code",
     below="sessions",
@@ -47,6 +50,18 @@ _QUIET = frozenset(
 def reader(path: str) -> SessionReader:
     """Return a reader for the file with this path below the folder of sessions."""
     return _Wire(path)
+
+
+def answer_end(record: bytes) -> AnswerEnd | None:
+    """Return how the answer in a line of the file ended; None for a line about anything else."""
+    if b'"step.end"' not in record:
+        return None
+    value = json_object(record) or {}
+    event = obj(value, "event")
+    if string(value, "type") != "context.append_loop_event" or string(event, "type") != "step.end":
+        return None
+    how: Literal["stop", "length", "refused"] = _ENDS.get(string(event, "providerFinishReason"), "stop")
+    return AnswerEnd(how=how, at_ms=integer(value, "time") or 0)
 
 
 class _Wire:

@@ -30,6 +30,7 @@ card = Card(
     writes=("XDG_CACHE_HOME/opencode", "XDG_DATA_HOME/opencode", "XDG_STATE_HOME/opencode"),
     by_name=("dialogue",),
     figures_in_files=True,
+    ends_in_files=("dialogue", "terminal"),
 )
 dialogue = acp.AcpDialogue("opencode", "OPENCODE", usual="build")
 exec: Exec | None = RunExec("opencode", "OPENCODE")

@@ -26,6 +26,7 @@ CAPABILITIES = structs.replace(
     cost=True,
     calls=True,
     denials=True,
+    whole=True,
     access=("read", "ask", "edit", "full"),
     outbox=("edit", "full"),
 )

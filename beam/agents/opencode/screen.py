@@ -13,7 +13,9 @@ from beam.agents.opencode.run import access_profile, checked_session
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-CAPABILITIES = Capabilities(resume=True, model=True, interrupt=True, ask=True, access=("read", "ask", "edit", "full"))
+CAPABILITIES = Capabilities(
+    resume=True, model=True, interrupt=True, whole=True, ask=True, access=("read", "ask", "edit", "full")
+)
 
 profile = Profile(
     name="opencode",
@@ -47,7 +49,7 @@ profile = Profile(
         ),
     ),
     echo_rows=r"^  ┃ {2,}(\S.*)$",
-    noise_rows=(r"^  ┃", r"^     ▣  \S+ · ", r"^   [⬝■]{4,}"),
+    noise_rows=(r"^  ┃", r"^     ▣  \S+ · ", r"^   [⬝■]{4,}", r"^ {5}\+ Thought: \d"),
     indent=5,
     session=r"^\s*Continue\s+opencode -s (ses_[A-Za-z0-9]+)",
     bracketed=True,

@@ -4,6 +4,7 @@ of the same format."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, number, obj, objects, string
@@ -11,6 +12,7 @@ from beam.agents.opencode.decode import usage_of_call
 from beam.agents.session_files import (
     MOST_ROWS,
     NOT_JSON,
+    AnswerEnd,
     EventMaker,
     ModelCall,
     Session,
@@ -68,6 +70,7 @@ SELECT time_created, json_object('prompt', json_extract(data, '$.parentID'), 'to
 FROM message WHERE session_id = :session AND time_created >= :since AND json_extract(data, '$.role') = 'assistant'
 ORDER BY time_created LIMIT 2000
 """
+_ENDS: dict[str, Literal["length", "refused"]] = {"length": "length", "content-filter": "refused"}
 files = SessionFiles(
     folder="XDG_DATA_HOME/opencode",
     name=r"opencode\.db",
@@ -106,6 +109,13 @@ def call(row: bytes) -> ModelCall | None:
     if not prompt or not string(value, "end") or value.get("error") is not None or not usage.input_tokens:
         return None
     return ModelCall(prompt=prompt, usage=usage, cost_usd=number(value, "cost"))
+
+
+def answer_end(record: bytes) -> AnswerEnd | None:
+    """Return how the answer in a row of `calls` ended; None for a call that is not over."""
+    value = json_object(record) or {}
+    found = string(value, "end")
+    return AnswerEnd(how=_ENDS.get(found, "stop")) if found else None
 
 
 class _Rows:

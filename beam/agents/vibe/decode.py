@@ -1,8 +1,9 @@
 """Turns the JSON Lines of `vibe -p --output streaming` into events.
 
-No last line says how the turn ended, and there are no figures. The turn completed if its last message was an answer
-that vibe kept (`committed`), and the exit code was 0. An answer that vibe threw away and asked for again is
-`discarded`. Failures are reported on stderr only. A tool call is reported once, when it is done.
+No last line says how the turn ended, and there are no figures. The turn is over if the exit code is 0; the answer is
+the last message that vibe kept (`committed`). An answer that vibe threw away and asked for again is `discarded`. vibe
+gives up after six of them, with exit code 3 and one line on stderr. Failures are reported on stderr only. A tool call
+is reported once, when it is done.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from beam.model.outcome import Class, Denial
 
 _NO_SESSION = "Error: Session not found: {}"
 _ERROR = re.compile(r"^Error: (.+)", re.MULTILINE | re.DOTALL)
+_STOPPED = 3  # the exit code if the model ended the turn in another way than with an answer
 _CUT_OFF = "peer closed connection"
 _WRITE_KINDS = ("file_write", "file_edit")
 _READ_KIND = "file_read"
@@ -82,6 +84,10 @@ class LineDecoder:
             summary.ended = ""
         if turn.session_id is not None and _NO_SESSION.format(turn.session_id) in exit.stderr_tail.splitlines():
             summary.lost = _NO_SESSION.format(turn.session_id).removeprefix("Error: ")
+        if exit.code == _STOPPED and exit.stderr_tail.rstrip().split("\n")[-1] == "Stopped: length":
+            summary.ended = "length"
+        if exit.code == 0 and exit.stopped_by is None and summary.session_id is not None:
+            summary.ended = summary.ended or "stop"  # vibe prints no message for an answer that has only thoughts
         match = _ERROR.search(exit.stderr_tail)
         before: list[Event] = []
         if exit.code and match and not summary.lost and exit.stopped_by is None:

@@ -29,7 +29,9 @@ DIALECT = Dialect(
     counts="session",
     denied=("Tool execution denied by approval policy",),
 )
-CAPABILITIES = structs.replace(ACP_CAPABILITIES, model=False, tokens=True, denials=True, access=tuple(MODES))
+CAPABILITIES = structs.replace(
+    ACP_CAPABILITIES, model=False, tokens=True, denials=True, whole=True, access=tuple(MODES)
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:

@@ -18,6 +18,9 @@ _CLI_MESSAGES = (  # whole messages that a CLI sends in the role of a person
     "Output token limit hit. Resume directly",
     "The connection dropped mid-response. Resume directly",
     "[Your previous response had no visible output",
+    "Please continue from where you left off.",  # Copilot, after an answer that was cut off or empty
+    "Your previous response was cut off because it reached",  # Cline
+    "Your previous response was discarded because it reached",  # Vibe
     "# AGENTS.md instructions",
     "<turn_aborted>",
     "<image name=[Image #",

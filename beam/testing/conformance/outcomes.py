@@ -13,7 +13,7 @@ def outcome_of(subject: Subject, prompt: str, *words: str) -> Any:
     must have received a request. `words` are added to the command."""
     subject.cli.config("policy:\n  circuit_failures: 100\n")
     before = len(subject.model.requests)
-    done = subject.send(prompt, "--new", *words, env={"BEAM_RETRIES": "2"})
+    done = subject.send(subject.begins + prompt, "--new", *words, env={"BEAM_RETRIES": "2"})
     assert len(subject.model.requests) > before, done
     subject.check_processes_gone()
     return done

@@ -124,6 +124,11 @@ class Subject:
         return registry.adapter(self.name).card.faces[self.face]
 
     @property
+    def begins(self) -> str:
+        """Return what comes before a prompt that begins with `!`, so that the CLI doesn't take it for a command."""
+        return ""
+
+    @property
     def least_access(self) -> str | None:
         """Return the access with the fewest rights that the CLI has; None if it has no accesses."""
         return "read" if "read" in self.can.access else next(iter(self.can.access), None)

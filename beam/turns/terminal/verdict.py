@@ -97,7 +97,7 @@ def _answered_verdict(seen: TurnEvidence) -> Verdict:
             verdict = structs.replace(
                 verdict,
                 status=Status.FAILED,
-                class_=Class.UNKNOWN,
+                class_=Class.EMPTY,
                 reason=f"it is idle again, and no answer was found on its screen:\n{informative_rows(seen.view.rows)}",
                 reply=None,
             )
@@ -111,7 +111,7 @@ def _failure_class(reason: str) -> Class:
     again.
     """
     found = class_of(None, reason)
-    return found if found is Class.AUTH else Class.UNKNOWN
+    return found if found in (Class.AUTH, Class.EMPTY) else Class.UNKNOWN
 
 
 def evidence_of(end: TurnEnd) -> Evidence | None:
