@@ -408,3 +408,18 @@ def test_no_line_whatever_it_holds_breaks_the_decoder(
     for event in found:
         events.encode(event)
     assert verdict.status is not Status.UNKNOWN
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_turn_in_which_no_model_was_asked_was_stopped(*, is_new: bool) -> None:
+    carried = Total(input_tokens=30, cached_tokens=20, output_tokens=5, reasoning_tokens=0)
+    of = turn() if is_new else turn(session_id=ID, carried=carried)
+    end = completed(0, 0, 0, 0) if is_new else completed(50, 20, 5, 0)
+    _, found = decode(thread(), item("error", message="look out"), end, of=of)
+    assert (found.status, found.class_, found.reply) == (Status.FAILED, Class.STOPPED, None)
+    assert "without asking its model" in (found.reason or "")
+
+
+def test_a_turn_with_an_item_or_with_tokens_asked_its_model() -> None:
+    assert decode(thread(), said("All."), completed(0, 0, 0, 0))[1].status is Status.COMPLETED
+    assert decode(thread(), completed())[1].status is Status.COMPLETED

@@ -15,8 +15,8 @@ from msgspec import UNSET, Raw, UnsetType
 from beam.agents import oneshot
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.codex import items, wire
-from beam.agents.codex.trouble import FailureReports, failure_class
-from beam.agents.codex.wire import Line, Tokens
+from beam.agents.codex.trouble import UNASKED, FailureReports, failure_class
+from beam.agents.codex.wire import Item, Line, Tokens
 from beam.agents.figures import NOTHING_YET, is_nothing, usage_since
 from beam.model import events
 from beam.model.events import Event
@@ -38,6 +38,8 @@ class LineDecoder:
         self._summary = oneshot.OutputSummary(name="codex")
         self._items = items.ItemReader(self._summary, prefix=f"{turn.message_id}-{turn.attempt}-")
         self._trouble = FailureReports(self._summary)
+        self._has_items = False
+        self._is_unasked = False  # the turn has no item and no tokens: no model was asked
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line. The first event has the line in `raw`."""
@@ -57,10 +59,16 @@ class LineDecoder:
         summary.ended = "stop"
         total = total_of(record.usage)
         if is_nothing(total):  # nothing was counted, as in a review
+            self._is_unasked = not self._has_items
             return []
         is_new = self._turn.session_id is None or summary.lost
         used = summary.usage = usage_since(NOTHING_YET if is_new else self._turn.carried, total)
+        self._is_unasked = not self._has_items and used.input_tokens == 0 and used.cached_tokens == 0
         return [events.UsageSeen(usage=used, total=total)]
+
+    def _on_item(self, record: Line, read: Callable[[items.ItemReader, Item], list[Event]]) -> list[Event]:
+        self._has_items |= record.item.type != "error"
+        return read(self._items, record.item)
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the last events, such as the ends of calls that never returned, and the verdict. A turn is completed
@@ -79,6 +87,9 @@ class LineDecoder:
         quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(error_lines))
         emitted, verdict = oneshot.verdict(turn, quiet, summary)
         emitted = complaint + emitted
+        if self._is_unasked and verdict.status is Status.COMPLETED:
+            stopped = {"status": Status.FAILED, "class_": Class.STOPPED, "reason": UNASKED, "reply": None}
+            return emitted, msgspec.structs.replace(verdict, **stopped)
         return emitted, with_structured_answer(turn, verdict)
 
 
@@ -88,9 +99,9 @@ _KINDS: dict[str, Callable[[LineDecoder, Line], list[Event]]] = {
     "turn.completed": LineDecoder._on_completed,
     "turn.failed": lambda self, record: self._trouble.on_fatal(record.error.message),
     "error": lambda self, record: self._trouble.on_reported(record.message),
-    "item.started": lambda self, record: self._items.on_started(record.item),
-    "item.updated": lambda self, record: self._items.on_updated(record.item),
-    "item.completed": lambda self, record: self._items.on_completed(record.item),
+    "item.started": lambda self, record: self._on_item(record, items.ItemReader.on_started),
+    "item.updated": lambda self, record: self._on_item(record, items.ItemReader.on_updated),
+    "item.completed": lambda self, record: self._on_item(record, items.ItemReader.on_completed),
 }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
 from beam.agents.codex import legacy
-from beam.agents.codex.trouble import end_in, failure_class
+from beam.agents.codex.trouble import UNASKED, end_in, failure_class
 from beam.agents.failures import unwrap_api_message
 from beam.agents.fields import Object, integer, obj, objects, string, strings
 from beam.agents.figures import usage_of
@@ -54,6 +54,7 @@ class _RolloutReader:
         self._class = Class.UNKNOWN
         self._interrupted = False
         self._end = ""  # how the answer ended, if not whole: `length` or `refused`
+        self._is_unasked = False  # a turn ended without a prompt: a hook kept it from the model
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line. Never raises."""
@@ -89,7 +90,9 @@ class _RolloutReader:
             model=self._model,
             usage=self._usage,
         )
-        if self._end:
+        if self._is_unasked:
+            why = {"status": Status.FAILED, "class_": Class.STOPPED, "reason": UNASKED, "lossy": True}
+        elif self._end:
             status, class_, reason = VERDICT_BY_END[self._end]
             why = {"status": status, "class_": class_, "reason": reason}
             if status is Status.TRUNCATED:
@@ -107,6 +110,14 @@ class _RolloutReader:
     def _is_of_this_turn(self, payload: Object) -> bool:
         return bool(self.state) and string(payload, "turn_id") == self._turn_id
 
+    def _ended_unasked(self, payload: Object) -> bool:
+        """Return whether this line ends a turn that began in this folder and never had a prompt. A slash command has
+        none either."""
+        is_last = string(payload, "turn_id") == self._last_turn_id != ""
+        is_silent = not string(payload, "last_agent_message") and not obj(payload, "error")
+        is_here = self._cwd == self._turn.cwd and not self._turn.text.lstrip().startswith("/")
+        return is_last and is_silent and is_here
+
     def _on_event(self, payload: Object) -> Sequence[Event]:
         kind = string(payload, "type")
         if kind in ("task_started", "turn_started"):
@@ -119,6 +130,8 @@ class _RolloutReader:
             self._is_legacy = True  # the thread's first line may be older than the turn
             return self._on_prompt(string(payload, "message"), self._last_turn_id)
         if self.state == "":
+            if kind == "task_complete" and self._ended_unasked(payload):
+                self.state, self._is_unasked = "done", True
             return ()
         if kind in ("agent_message", "agent_reasoning") and self._is_legacy and self._is_running():
             text = string(payload, "message") or string(payload, "text")

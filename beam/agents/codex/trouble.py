@@ -14,6 +14,7 @@ from beam.model.events import Event
 from beam.model.outcome import Class
 
 _RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d{1,9})/(\d{1,9})|waiting for network) ?\((.*)\)\Z", re.DOTALL)
+UNASKED = "codex ended the turn without asking its model, as it does if a hook stops the prompt"
 INCOMPLETE_PREFIX = "Incomplete response returned, reason: "
 _INCOMPLETE = re.compile(INCOMPLETE_PREFIX + r"(\w+)")
 END_BY_REASON = {"max_output_tokens": "length", "content_filter": "refused"}

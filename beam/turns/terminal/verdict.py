@@ -101,6 +101,10 @@ def _answered_verdict(seen: TurnEvidence) -> Verdict:
                 reason=f"it is idle again, and no answer was found on its screen:\n{informative_rows(seen.view.rows)}",
                 reply=None,
             )
+    if (
+        verdict.class_ is Class.STOPPED and verdict.lossy is True and seen.reply
+    ):  # the screen alone has the hook's words
+        verdict = structs.replace(verdict, reason=f"{verdict.reason}{SCREEN}{seen.reply}")
     return verdict
 
 

@@ -742,3 +742,47 @@ def test_a_thread_with_an_error_has_failed_and_an_interrupted_one_is_cancelled()
     idle(talk)
     talk.wake(talk.now + IDLE_S)
     assert over(talk).verdict.status is Status.CANCELLED
+
+
+def hooked(talk: Talk, status: str, event: str = "userPromptSubmit", thread: str = THREAD) -> None:
+    run = {"eventName": event, "status": status, "entries": [{"kind": "feedback", "text": "policy says stop"}]}
+    talk.say("hook/completed", threadId=thread, run=run)
+
+
+@pytest.mark.parametrize("status", ["blocked", "stopped"])
+def test_a_prompt_that_a_hook_stopped_failed_with_the_words_of_the_hook(status: str) -> None:
+    talk = talking()
+    hooked(talk, status)
+    talk.complete()
+    verdict = over(talk).verdict
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.STOPPED, None)
+    assert verdict.reason == "a hook stopped the prompt: policy says stop"
+
+
+def test_other_hooks_and_those_of_subagents_do_not_end_the_turn() -> None:
+    for status, event, thread in (
+        ("completed", "userPromptSubmit", THREAD),
+        ("blocked", "preToolUse", THREAD),
+        ("stopped", "stop", THREAD),
+        ("blocked", "userPromptSubmit", "child"),
+    ):
+        talk = answered()
+        hooked(talk, status, event, thread)
+        talk.say("hook/completed", run=None)
+        talk.complete()
+        assert (over(talk).verdict.status, over(talk).verdict.reply) == (Status.COMPLETED, "All.")
+
+
+@pytest.mark.parametrize(
+    ("info", "status", "class_"),
+    [
+        ("cyberPolicy", Status.REFUSED, None),
+        ("bioPolicy", Status.REFUSED, None),
+        ("misalignmentPolicyViolation", Status.REFUSED, None),
+        ("inferenceHookDenied", Status.FAILED, Class.STOPPED),
+    ],
+)
+def test_a_policy_that_ends_the_turn_refuses_or_stops_it(info: str, status: Status, class_: Class | None) -> None:
+    talk = talking()
+    talk.complete("failed", error={"message": "not that", "codexErrorInfo": info})
+    assert (over(talk).verdict.status, over(talk).verdict.class_) == (status, class_)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from beam.agents.base import Verdict
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.python import profile as PYTHON
-from beam.model.outcome import Class, Denial, Evidence, Status, Usage
+from beam.model.outcome import SCREEN, Class, Denial, Evidence, Status, Usage
 from beam.model.policy import Policy
 from beam.model.screen_profile import GENERIC_PROFILE, Profile
 from beam.process.spawn import ProcessEnd
@@ -54,6 +54,13 @@ def test_what_the_screen_shows_is_no_answer_if_the_transcript_ended_the_turn_wit
     told = Verdict(status=Status.COMPLETED, reply=None)
     found = verdict_of(TurnEvidence(end=ended(via), view=View(()), reply="x", transcript=told, command=command))
     assert (found.status, found.reply) == (Status.COMPLETED, reply)
+
+
+def test_the_screen_has_the_words_of_a_hook_that_the_transcript_lacks() -> None:
+    told = Verdict(status=Status.FAILED, class_=Class.STOPPED, reason="stopped", lossy=True)
+    seen = TurnEvidence(end=ended("history"), view=View(()), reply="Blocked by hook\n└ no", transcript=told)
+    assert verdict_of(seen).reason == f"stopped{SCREEN}Blocked by hook\n└ no"
+    assert verdict_of(structs.replace(seen, transcript=structs.replace(told, lossy=UNSET))).reason == "stopped"
 
 
 @pytest.mark.parametrize(

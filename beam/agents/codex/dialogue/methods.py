@@ -10,6 +10,7 @@ READ_METHODS = frozenset(
     {
         "error",
         "guardianWarning",
+        "hook/completed",
         "item/agentMessage/delta",
         "item/commandExecution/outputDelta",
         "item/completed",
@@ -42,7 +43,6 @@ IGNORED_METHODS = frozenset(
         "fs/changed",
         "fuzzyFileSearch/sessionCompleted",
         "fuzzyFileSearch/sessionUpdated",
-        "hook/completed",
         "hook/started",
         "item/autoApprovalReview/completed",
         "item/autoApprovalReview/started",

@@ -26,12 +26,14 @@ from beam.agents.figures import is_nothing, usage_since
 from beam.agents.images import image_event
 from beam.model import events
 from beam.model.events import Event, PlanStep
-from beam.model.outcome import Class, Point, Total, Usage
+from beam.model.outcome import Class, Point, Status, Total, Usage
 
 _set_field = msgspec.structs.force_setattr  # only for an event that no other code has yet, so it need not be copied
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _PROGRESS_S = 1.0
+_REFUSED_INFO = ("cyberPolicy", "bioPolicy", "misalignmentPolicyViolation")
 _CLASS_BY_INFO = {
+    "inferenceHookDenied": Class.STOPPED,
     "contextWindowExceeded": Class.CONTEXT_OVERFLOW,
     "sessionBudgetExceeded": Class.RATE_LIMIT,
     "usageLimitExceeded": Class.RATE_LIMIT,
@@ -62,6 +64,7 @@ class TurnReader:
         self._thread_id = thread_id
         self._summary = oneshot.OutputSummary(name="codex")
         self._model = model
+        self._hook: str | None = None  # the words of the hook that kept the prompt from the model
         self._trouble = FailureReports(self._summary)
         self._items = {thread_id: exec_items.ItemReader(self._summary, prefix=self.prefix)}
         self._children: dict[str, str] = {}  # by thread of a subagent: the call that began it
@@ -220,11 +223,27 @@ class TurnReader:
             return []
         failure = params.error
         if not params.will_retry:
-            return self._trouble.on_fatal(failure.message, class_of(failure))
+            return self._on_fatal(failure)
         details = failure.additional_details
         if isinstance(details, str) and details:
             return self._retry(f"{failure.message} ({details})", details)
         return self._retry(failure.message, failure.message)
+
+    def _on_fatal(self, failure: Failure) -> list[Event]:
+        if failure.codex_error_info in _REFUSED_INFO:
+            self._summary.ended = "refused"
+            return [events.Notice(text=failure.message, code="refused")]
+        return self._trouble.on_fatal(failure.message, class_of(failure))
+
+    def _on_hook(self, params: Params) -> list[Event]:
+        """Record a hook that stops the prompt. After any other hook the model goes on."""
+        run = object_of(params.run)
+        if string(run, "status") not in ("blocked", "stopped") or params.thread_id != self._thread_id:
+            return []
+        words = "; ".join(string(entry, "text") for entry in objects_of(run.get("entries")))
+        if string(run, "eventName") == "userPromptSubmit":
+            self._hook = words
+        return [events.Notice(text=words or f"a hook {string(run, 'status')} it", code="hook_stopped")]
 
     def _retry(self, text: str, why: str) -> list[Event]:
         found = self._trouble.read_retry(text)
@@ -239,7 +258,7 @@ class TurnReader:
         """Return the last events and the verdict on a turn that Codex ended."""
         emitted: list[Event] = []
         if said.error is not None:
-            emitted = self._trouble.on_fatal(said.error.message, class_of(said.error))
+            emitted = self._on_fatal(said.error)
         if said.status == "completed":
             self._summary.ended = self._summary.ended or "stop"
         elif said.status == "failed" and self._summary.failure is None and not self._summary.ended:
@@ -250,6 +269,12 @@ class TurnReader:
         if said.status == "interrupted":
             why = "retries" if self._summary.retry is not None else "interrupted"
         more, verdict = oneshot.verdict(self.turn, Exit(code=0, stopped_by=why), self._summary)
+        if self._hook is not None and verdict.status is Status.COMPLETED and not verdict.reply:
+            reason = f"a hook stopped the prompt: {self._hook}"
+            verdict = msgspec.structs.replace(
+                verdict, status=Status.FAILED, class_=Class.STOPPED, reason=reason, reply=None
+            )
+            return emitted + more, self._with_point(verdict)
         return emitted + more, self._with_point(with_structured_answer(self.turn, verdict))
 
     def end_cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
@@ -272,6 +297,7 @@ _KINDS: dict[str, Callable[[TurnReader, Params], list[Event]]] = {
     "thread/settings/updated": TurnReader._on_settings,
     "turn/plan/updated": TurnReader._on_planned,
     "error": TurnReader._on_error,
+    "hook/completed": TurnReader._on_hook,
     "warning": TurnReader._on_warned,
     "guardianWarning": TurnReader._on_warned,
 }

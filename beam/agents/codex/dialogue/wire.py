@@ -104,6 +104,7 @@ class Params(Struct, frozen=True, rename="camel"):
     plan: Any = None
     thread_settings: Any = None
     status: Any = None
+    run: Any = None
 
 
 NO_PARAMS = Params()
