@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from beam.agents import registry
 from beam.agents.base import Face
+from tests.support import codex_hooks
+from tests.support.cli import Cli as Place
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Cli:
     under HOME and in the folder that hold its settings, and the environment that it wants to run with. `asking`: the
     command as a tool of it asks for it where `shell` does not; `background`: one that goes on after the turn, whose end
     makes the CLI work by itself; `login`: without one it answers nothing; `stopping_hook`: the JSON files under HOME
-    with a hook that stops each prompt, saying `HOOK_WORDS`."""
+    with a hook that stops each prompt, saying `HOOK_WORDS`; `stop_prompts` makes one where a file is not enough."""
 
     package: str
     look: Tool | None
@@ -63,6 +65,7 @@ class Cli:
     background: Tool | None = None
     login: bool = True
     stopping_hook: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stop_prompts: Callable[[Place, Mapping[str, Any]], None] | None = None
 
 
 def _saying(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,6 +112,7 @@ ADAPTERS = {
         other_model="gpt-5.6-sol",
         settings=".codex/config.toml",
         folder_settings=".codex/config.toml",
+        stop_prompts=codex_hooks.stop_prompts,
     ),
     "gemini": Cli(
         package="@google/gemini-cli",

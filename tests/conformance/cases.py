@@ -45,6 +45,14 @@ FAILS: dict[tuple[str, str], str] = {
         "opencode-terminal",
     ): "a session that goes on keeps its model, whatever `--model` says; a new session takes it",
     **{("refused_answer", column): why for columns, why in _UNTOLD_REFUSALS for column in columns},
+    (
+        "hook_stops",
+        "codex",
+    ): "`codex exec` does not tell the words of the hook; the turn is `failed` (`stopped`) all the same",
+    (
+        "hook_stops",
+        "codex-acp-dialogue",
+    ): "codex-acp does not pass on what a hook did; the turn is `failed`, but of class `empty`",
     **attempts.FAILS,
 }
 """(case, id of the column) -> why the cell fails: what the CLI does, or what beam lacks."""

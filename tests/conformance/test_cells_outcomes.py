@@ -20,7 +20,7 @@ test_refused_answer = shared(__name__, outcomes.refused_answer, quick_for=("clau
 @case("a hook that stops the turn", quick_for=("claude",), faces=FACES)
 def test_hook_stops(subject: Subject) -> str:
     """A hook of the person's own stops the prompt before the model sees it: the turn failed, with the hook's words."""
-    if not subject.data.stopping_hook:
+    if not (subject.data.stopping_hook or subject.data.stop_prompts):
         return "it has no hook that can stop a prompt"
     subject.cli.config("policy:\n  circuit_failures: 100\n")
     stopped = subject.at_home("stopped")
@@ -29,6 +29,8 @@ def test_hook_stops(subject: Subject) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         before_it = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps(before_it | settings))
+    if subject.data.stop_prompts is not None:
+        subject.data.stop_prompts(stopped, {"decision": "block", "reason": HOOK_WORDS})
     before = len(subject.model.prompts())
     done = subject.send("hello", "--new", cli=stopped)
     outcome = done.json

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from beam.testing.fake_model import FakeModel
 from tests.support.cli import Cli
+from tests.support.codex_hooks import stop_prompts
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance, pytest.mark.soak]
 WORDS = "policy says stop"
@@ -92,36 +92,12 @@ def codex(beam: Cli, agents_path: str, model: FakeModel) -> Cli:
     return beam.with_env({"PATH": agents_path, **model.env("codex", beam.base / "home")})
 
 
-def trusted(cli: Cli, answer: Any) -> None:
-    """Make a hook of the person's own that answers this to each prompt, and trust it as Codex does."""
-    home = cli.base / "home" / ".codex"
-    hook = {"type": "command", "command": f"echo {shlex.quote(json.dumps(answer))}"}
-    (home / "hooks.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))
-    begin = {"clientInfo": {"name": "test", "version": "1"}, "capabilities": {"experimentalApi": True}}
-    asked = [
-        {"id": 1, "method": "initialize", "params": begin},
-        {"method": "initialized"},
-        {"id": 2, "method": "hooks/list", "params": {"cwds": [str(cli.project)]}},
-    ]
-    with subprocess.Popen(
-        ["codex", "app-server"], env=cli.env, cwd=cli.project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdin is not None and server.stdout is not None
-        server.stdin.write("".join(json.dumps(each) + "\n" for each in asked))
-        server.stdin.flush()
-        listed = next(value for value in map(json.loads, server.stdout) if value.get("id") == 2)
-        server.kill()
-    (found,) = listed["result"]["data"][0]["hooks"]
-    with (home / "config.toml").open("a") as config:
-        config.write(f"\n[hooks.state.{json.dumps(found['key'])}]\ntrusted_hash = {json.dumps(found['currentHash'])}\n")
-
-
 @pytest.mark.parametrize("via", ["exec", "dialogue", "terminal"])
 @pytest.mark.parametrize("answer", [BLOCK, STOP], ids=["blocked", "stopped"])
 def test_a_hook_that_stops_a_prompt_of_codex_fails_its_turn(
     codex: Cli, model: FakeModel, answer: dict[str, Any], via: str
 ) -> None:
-    trusted(codex, answer)
+    stop_prompts(codex, answer)
     codex("trust")
     outcome = codex("send", "codex", "hello", "--via", via, "--json", timeout=120).json
     assert (outcome["status"], outcome["class"], outcome["reply"]) == ("failed", "stopped", None), outcome
