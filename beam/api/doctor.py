@@ -21,7 +21,7 @@ from beam.api.verify import find_damage
 from beam.base import own_program
 from beam.base.errors import BeamError
 from beam.broker import standing
-from beam.broker.context import RootContext
+from beam.broker.context import RootContext, path_note
 from beam.process.environment import environment
 from beam.root import ownership
 from beam.turns.choice import face_of
@@ -57,7 +57,7 @@ def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
     else:
         kind = ownership.filesystem_of(root.resolve(), ownership.read_mountinfo())
         yield Check(what="root", result="ok", detail=f"{root} ({kind or 'unknown file system'})")
-    for note in check(context.home, context.environ):
+    for note in (*check(context.home, context.environ), *map(path_note, context.untrusted_path)):
         yield Check(what="root", result="note", detail=note)
     if own := own_program.place_in(context.home.project):
         why = f"{own} lies in the folder where agents work: what they change there, you run with your next command"

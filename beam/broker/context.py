@@ -36,7 +36,8 @@ class RootContext(Struct, frozen=True, kw_only=True):
     `exposed` is the folder that contains the root and in which agents may write; then an agent may have written any
     file of the root. It is None if agents can't write in the root. Its value was determined when this object was made;
     `recheck_exposure` determines it again. `recordings` are recorded turns that are replayed in place of agents' turns;
-    None if agents run every turn.
+    None if agents run every turn. `untrusted_path` are the folders of PATH that `environ` lacks, because they lie in a
+    project folder that nobody trusted.
     """
 
     home: RootPaths
@@ -46,6 +47,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
     carry_out: CarryOut
     exposed: Path | None
     recordings: Recordings | None = None
+    untrusted_path: tuple[str, ...] = ()
 
     @classmethod
     def load(
@@ -58,7 +60,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
         """
         config = _load_config(home, environ, exposed)
         ownership.check_filesystem(home, allow_fs=config.allow_fs)
-        left_out = untrusted_path_folders(home, environ)
+        left_out = _untrusted_path_folders(home, environ)
         path = [each for each in environ.get("PATH", "").split(":") if each not in left_out]
         return cls(
             home=home,
@@ -67,6 +69,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
             environ={**environ, "PATH": ":".join(path)} if left_out else environ,
             carry_out=carry_out,
             exposed=exposed,
+            untrusted_path=left_out,
         )
 
     def reload_config(self) -> RootContext:
@@ -139,13 +142,18 @@ def _load_config(home: RootPaths, environ: Mapping[str, str], exposed: Path | No
     return declarations.with_own_bounds(config)
 
 
-def untrusted_path_folders(home: RootPaths, environ: Mapping[str, str]) -> list[str]:
+def _untrusted_path_folders(home: RootPaths, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the absolute folders of PATH that lie in the project folder, or that a link in it leads to, if nobody has
     trusted that folder. Whoever wrote it chose the programs there."""
     folders = (os.path.realpath(home.project),)
     found = [each for each in environ.get("PATH", "").split(":") if each[:1] == "/" and leads_through(each, folders)]
     if not found or discovery.is_too_wide(home.project, environ):
-        return []
+        return ()
     from beam.trust.ledger import standing_of
 
-    return [] if standing_of(home.project, (), environ).trusted else found
+    return () if standing_of(home.project, (), environ).trusted else tuple(found)
+
+
+def path_note(folder: str) -> str:
+    """Return a note that no program is looked for in this folder of PATH, because nobody trusted it."""
+    return f"PATH names {folder}, in this folder, which nobody trusted: no program is looked for there; beam trust"

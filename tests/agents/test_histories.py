@@ -108,7 +108,7 @@ def test_geminis_calls_are_events_once_and_leave_no_answer_before_them() -> None
     returned = [body for body in bodies if isinstance(body, events.ToolReturned)]
     assert ([body.name for body in called], [body.is_error for body in returned]) == (["run_shell_command"], [True])
     assert "denied" in returned[0].output
-    assert (transcript.verdict().session_id, transcript.verdict().reply) == ("s-1", "")
+    assert (transcript.verdict().session_id, transcript.verdict().reply) == ("s-1", None)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,8 @@ class _ChatReader:
         self._noted = bool(self._texts)
 
     def verdict(self) -> Verdict:
-        """Return the answer as a verdict. The answer of a turn without texts is empty: the screen may have one."""
+        """Return the answer as a verdict. The reply is None, not empty, if the file does not say that there is none:
+        the screen may have the output of a command."""
         session_id = self._turn.session_id or self._turn.fresh_session_id or None
         _, reply = split_thoughts("\n".join(self._texts))
         status, class_, reason = self._judge(bool(reply.strip()))
@@ -110,7 +111,7 @@ class _ChatReader:
             status=status,
             class_=class_,
             reason=reason,
-            reply=None if status in (Status.FAILED, Status.REFUSED) else reply,
+            reply=None if status in (Status.FAILED, Status.REFUSED) or not (reply or self._is_whole) else reply,
             session_id=session_id,
             lossy=self._lossy or UNSET,
         )

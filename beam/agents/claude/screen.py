@@ -271,7 +271,7 @@ class _TranscriptReader:
         usage, models = sum_calls(self._usage.values())
         verdict = Verdict(
             status=Status.COMPLETED,
-            reply="\n\n".join(self._texts),
+            reply="\n\n".join(self._texts) or None,
             session_id=self._session_id or None,
             model=self._model,
             usage=usage,

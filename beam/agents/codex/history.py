@@ -85,7 +85,7 @@ class _RolloutReader:
         """Return the verdict: the answer and its tokens, or why there is no answer."""
         verdict = Verdict(
             status=Status.COMPLETED,
-            reply="\n\n".join(self._texts),
+            reply="\n\n".join(self._texts) or None,
             session_id=self._thread_id or None,
             model=self._model,
             usage=self._usage,

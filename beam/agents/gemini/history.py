@@ -73,7 +73,7 @@ class _ChatReader:
         usage, models = sum_calls(self._usage.values())
         return Verdict(
             status=Status.COMPLETED,
-            reply="\n\n".join(text for text in self._texts.values() if text),
+            reply="\n\n".join(text for text in self._texts.values() if text) or None,
             session_id=_session_id(self._turn),
             model=self._model,
             usage=usage,

@@ -1,9 +1,9 @@
 """Turns the JSON Lines of `vibe -p --output streaming` into events.
 
-No last line says how the turn ended, and there are no figures. The turn is over if the exit code is 0; the answer is
-the last message that vibe kept (`committed`). An answer that vibe threw away and asked for again is `discarded`. vibe
-gives up after six of them, with exit code 3 and one line on stderr. Failures are reported on stderr only. A tool call
-is reported once, when it is done.
+No last line says how the turn ended, and there are no figures. If the exit code is 0, the answer is the last message
+that vibe kept (`committed`); after a tool call, there must be one. An answer that vibe threw away and asked for again
+is `discarded`. vibe gives up after six of them, with exit code 3 and one line on stderr. Failures are reported on
+stderr only. A tool call is reported once, when it is done.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class LineDecoder:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._summary = OutputSummary(name="vibe")
+        self._has_called = False
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line."""
@@ -58,7 +59,7 @@ class LineDecoder:
     def _effect(self, value: Object) -> list[Event]:
         summary, detail, state = self._summary, obj(value, "detail"), obj(value, "state")
         call_id, name, shown = string(value, "id"), string(detail, "toolName"), obj(state, "display")
-        summary.ended = ""
+        summary.ended, self._has_called = "", True
         emitted = summary.on_called(call_id, name, detail.get("input"))
         denied = string(obj(obj(state, "output"), "error"), "code") == "tool_denied"
         failed = string(state, "status") != "completed" or shown.get("success") is False
@@ -86,8 +87,8 @@ class LineDecoder:
             summary.lost = _NO_SESSION.format(turn.session_id).removeprefix("Error: ")
         if exit.code == _STOPPED and exit.stderr_tail.rstrip().split("\n")[-1] == "Stopped: length":
             summary.ended = "length"
-        if exit.code == 0 and exit.stopped_by is None and summary.session_id is not None:
-            summary.ended = summary.ended or "stop"  # vibe prints no message for an answer that has only thoughts
+        if exit.code == 0 and exit.stopped_by is None and summary.session_id is not None and not self._has_called:
+            summary.ended = "stop"  # vibe prints no message for an answer that has only thoughts
         match = _ERROR.search(exit.stderr_tail)
         before: list[Event] = []
         if exit.code and match and not summary.lost and exit.stopped_by is None:

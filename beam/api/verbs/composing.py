@@ -11,8 +11,9 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from beam.agents import registry
 from beam.api import argument_types
 from beam.api.verbs.opened import OpenedRoot
-from beam.base.errors import UnsupportedError, UsageError
+from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.broker.compose import HUMAN, Caller, compose
+from beam.broker.context import path_note
 from beam.model.message import NAME, Access, Message, Options, SessionContext, with_fields
 from beam.model.rule_lists import RuleLists
 from beam.process.environment import fingerprint
@@ -91,7 +92,13 @@ class ComposeVerbs(OpenedRoot):
             )
         context = self._context_now()
         discovery.check_folder(self.home, self.environ)
-        receiver = find_receiver(context, agent, wanted.access, wanted.via)
+        try:
+            receiver = find_receiver(context, agent, wanted.access, wanted.via)
+        except NotFoundError as error:
+            if error.kind != "not_installed" or not context.untrusted_path:
+                raise
+            hint = "; ".join((error.hint, *map(path_note, context.untrusted_path)))
+            raise NotFoundError(error.message, hint, subject=error.subject, kind=error.kind) from error
         if wanted.once and key is not None:
             raise UsageError(
                 "--once and --key don't go together",
@@ -150,6 +157,9 @@ class ComposeVerbs(OpenedRoot):
             receiver = find_receiver(self._context_now(), agent, message.options.access, message.options.via)
         if receiver.stands.by_variable:
             found.append("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
+        folders = self.context.untrusted_path
+        if folders and not self._receiver_paths(message).journal.exists():  # said once: with the first message
+            found += map(path_note, folders)
         refused = sorted(LOADER_VARIABLES.intersection(receiver.resolved.settings.env))
         found += [f"{name} of {agent}'s `env` is not set: it would run code in each process" for name in refused]
         if (self.home.root / "broker.json").exists():

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import NotFoundError
-from beam.broker.context import untrusted_path_folders
 from beam.root import discovery
 
 if TYPE_CHECKING:
@@ -28,17 +27,12 @@ class SetupVerbs(OpenedRoot):
 
     def root_notes(self) -> list[str]:
         """Return warnings about the location of this root, one sentence each; usually none."""
-        left_out = untrusted_path_folders(self.home, self.environ)
-        said = [
-            f"PATH names {each}, in this folder, which nobody trusted: no program is looked for there; beam trust"
-            for each in left_out
-        ]
         old, project = self.home.project / discovery.OLD_ROOT_NAME, self.home.root / discovery.PROJECT_JSON
         if os.path.lexists(project) and not os.path.lexists(old) and self._exposing_folder() is None:
-            return said
+            return []
         from beam.api import root
 
-        return [*said, *root.notes(self.home, self.environ)]
+        return list(root.notes(self.home, self.environ))
 
     def adoptable(self) -> list[Candidate]:
         """Return other roots of this folder, each with everything that `adopt` would take over. A person should see it

@@ -82,7 +82,7 @@ def _exited_verdict(seen: TurnEvidence, ended: ProcessEnd) -> Verdict:
 def _answered_verdict(seen: TurnEvidence) -> Verdict:
     verdict = seen.transcript
     is_told = seen.end.via == "history" and not seen.command  # then the screen shows no answer, whatever it shows
-    if verdict is None or (verdict.status is Status.COMPLETED and not verdict.reply and not is_told):
+    if verdict is None or (verdict.status is Status.COMPLETED and verdict.reply is None and not is_told):
         known = verdict or Verdict(status=Status.COMPLETED)
         verdict = structs.replace(known, reply=seen.reply, lossy=True)
         if seen.end.state is State.ERROR:
