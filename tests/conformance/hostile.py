@@ -214,6 +214,7 @@ FILES: Mapping[str, Make] = {
             "kilo.json": _opencode,
             "kilo.jsonc": _opencode,
             "tui.json": _tui,
+            "tui.jsonc": _tui,
         }.items()
     },
     **{

@@ -24,7 +24,7 @@ from tests.conformance.hostile import GIT_ACCESS, TOLD, TOLD_BY_ENVIRONMENT, Hos
 from tests.conformance.screens import OnScreen
 from tests.conformance.subject import Subject, place
 
-EVERY_FACE: tuple[Face, ...] = ("exec", "dialogue")
+EVERY_FACE: tuple[Face, ...] = ("exec", "dialogue", "terminal")
 QUICK = {"read": ("codex",), "ask": ("copilot-dialogue",), "edit": ("claude",), "full": ("pi",)}
 UNTRUSTED, TRUSTED = {"BEAM_TRUST": ""}, {"BEAM_TRUST": "1"}
 NOT_SHOWN = {
@@ -60,10 +60,12 @@ def _nothing_acts(subject: Subject, access: Access) -> str:
         folder.remove([one.path for one in obeyed if access not in one.ignored], git=access == GIT_ACCESS)
         done = _turn(subject, access, UNTRUSTED)
         assert folder.acted() == set(), f"no card declares it, and it acted: {done}"
-    asks = subject.face == "terminal" and "(trust)" in str(done.json.get("reason"))
+    asks = subject.face == "terminal" and (
+        "(trust)" in str(done.json.get("reason")) or (access == "ask" and subject.events("permission.asked") != [])
+    )
     assert asks or (done.code, done.json["status"]) in ((0, "completed"), (5, "denied")), done
     assert access != "read" or not (subject.cli.project / _MADE).exists(), f"the folder gave it more than read: {done}"
-    seen = "asks a person whether the folder is trusted" if asks else f"ran among {folder.left()} files"
+    seen = "asks a person first" if asks else f"ran among {folder.left()} files"
     seen = f"refused, then {seen}" if is_refused else seen
     if not obeyed:
         return f"{seen}, of which it obeys none"
@@ -90,7 +92,7 @@ def _turn(subject: Subject, access: Access, env: dict[str, str]) -> Any:
         written = write.prompt(path=str(subject.cli.project / _MADE), text="x")
         text = f"{begins}{look.prompt(path=str(near))} !then {written}"
     env = {**TOLD_BY_ENVIRONMENT.get(subject.name, {}), **env}
-    return subject.send(text, "--new", "--timeout", "120s", access=access, env=env)
+    return subject.send(text, "--new", "--timeout", "60s" if access == "ask" else "120s", access=access, env=env)
 
 
 @case(

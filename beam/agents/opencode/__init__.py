@@ -17,7 +17,7 @@ card = Card(
     executable="opencode",
     install="npm install -g opencode-ai",
     versions=("1.18.33",),
-    obeys=dict.fromkeys(("exec", "dialogue", "terminal"), OBEYS),
+    obeys={"exec": OBEYS, "dialogue": OBEYS, "terminal": screen.OBEYS},
     faces={"exec": CAPABILITIES, "dialogue": acp.CAPABILITIES, "terminal": screen.CAPABILITIES},
     makes=dict.fromkeys(
         (

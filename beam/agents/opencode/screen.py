@@ -9,10 +9,20 @@ from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.oneshot import checked_argument
+from beam.agents.opencode.run import OBEYS as OBEYED_HEADLESS
 from beam.agents.opencode.run import access_profile, checked_session
 from beam.base.errors import UnsupportedError
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.screen_profile import Dialog, Profile
 
+OBEYS = (
+    *OBEYED_HEADLESS,
+    *(
+        AutoloadedFile(path=path, at=("full",), reach="upward", says=("plugin", "\\u"))  # plugins of the screen itself
+        for name in ("tui.json", "tui.jsonc")
+        for path in (name, f".opencode/{name}")
+    ),
+)
 CAPABILITIES = Capabilities(
     resume=True, model=True, interrupt=True, whole=True, ask=True, access=("read", "ask", "edit", "full")
 )
