@@ -56,10 +56,15 @@ class Team:
         self.lead_pid: int | None = None
         self.is_stale = False
         self.is_ended = False
+        self.ended_ns = 0
         self.config_gone_ns = 0
         self.said_gone = False
         self.calls: dict[str, tuple[str, dict[str, object]]] = {}
         self.early_mail: deque[tuple[str, Mail, int]] = deque(maxlen=_EARLY_MAILS)
+
+    def is_of(self, call: HookCall) -> bool:
+        """Return whether the call may concern this team: the team has not ended, or ended after the call."""
+        return not self.is_ended or call.at_ns <= self.ended_ns
 
     @property
     def is_live(self) -> bool:
@@ -151,7 +156,7 @@ class Diff:
             events.append(team.tell(all_events.TeamEnded, at_ns, "", f"ended/{created}", "files", reason=reason))
             team.members.on_ended()
         team.early_mail.clear()
-        team.is_ended = True
+        team.is_ended, team.ended_ns = True, at_ns
         team.roster = None
         return events
 
@@ -316,7 +321,7 @@ class Diff:
         if mail.kind == "teammate_terminated":
             return team.members.on_frame(Letter(mail, member, at_ns), "transcript")
         is_proof = bool(mail.frame) or mail.sender not in (LEAD, *team.members.present)
-        me = team.members.present.get(member)
+        me = team.members.known.get(member)
         if me is not None and me.prompt.strip() == mail.text.strip():
             is_proof = me.has_own_process
         events, letter = team.post.on_received(member, mail, "transcript", is_proof=is_proof)
@@ -332,7 +337,7 @@ class Diff:
         events: list[Event] = []
         waiting, team.early_mail = team.early_mail, deque(maxlen=_EARLY_MAILS)
         for member, mail, at_ns in waiting:
-            me = team.members.present.get(member)
+            me = team.members.known.get(member)
             if me is None:
                 team.early_mail.append((member, mail, at_ns))
             elif me.prompt.strip() == mail.text.strip():
@@ -366,7 +371,7 @@ class Diff:
         name, speaker = self._speakers.get((home, call.session_id), ("", ""))
         named = call.team or string(call.response, "team_name")
         team = self.teams.get((home, named or name))
-        if team is not None and team.is_ended and not named:
+        if team is not None and not named and not team.is_of(call):
             team = None  # a session that was resumed leads another team now; its calls say nothing of this one
         if team is None and may_guess:
             team = self.team(home, named) if named else self._guess_team(home, call)
@@ -409,7 +414,7 @@ class Diff:
         found = (
             self.teams.get((home, name)) for name in (own, call.session_id)
         )  # a headless team is named after the whole id
-        return next((team for team in found if team is not None and not team.is_ended), None)
+        return next((team for team in found if team is not None and team.is_of(call)), None)
 
     def _permission_requested(self, team: Team, member: str, call: HookCall) -> list[Event]:
         text = string(call.input, "description") or string(call.input, "command")

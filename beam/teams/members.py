@@ -57,12 +57,14 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 class Members:
-    """The members of one team."""
+    """The members of one team. `known` are the last members of each name, also after they left: their transcripts may
+    be read later."""
 
     def __init__(self, tell: EventFactory, once: Deduplicator) -> None:
         self._tell = tell
         self._once = once
         self.present: dict[str, Member] = {}
+        self.known: dict[str, Member] = {}
         self.states: dict[str, MemberState] = {}
         self.asks: dict[str, Ask] = {}
         self._gone: set[str] = set()
@@ -80,7 +82,7 @@ class Members:
                 events += self.on_left(name, at_ns, "another took its name", "files")
             if before is None or before.joined_ns != member.joined_ns:
                 events += self.on_joined(member, "files", at_ns)
-            self.present[name] = member
+            self.present[name] = self.known[name] = member
             if member.active is not None and (before is None or before.active != member.active):
                 if member.active:
                     events += self.on_working(name, at_ns, "files", "its pane", is_said=False)
@@ -124,6 +126,7 @@ class Members:
 
     def on_spawned(self, member: Member, source: str, at_ns: int) -> list[Event]:
         """Apply the record of the call that created a member that the configuration does not contain yet."""
+        self.known.setdefault(member.name, member)
         if member.name not in self._gone:
             self.present.setdefault(member.name, member)
         return self.on_joined(member, source, at_ns)

@@ -27,7 +27,7 @@ from beam.process import tree
 from beam.teams.watch import LEAVING_NS, Teams, homes
 from tests.support.cli import eventually
 from tests.support.secrets import SECRETS
-from tests.teams.teams_replay import ALL, WITH_TRANSCRIPTS, Scratch, drain, proved
+from tests.teams.teams_replay import ALL, WITH_TRANSCRIPTS, Scratch, drain, first_value, proved
 
 pytestmark = pytest.mark.acceptance
 
@@ -131,6 +131,51 @@ def merged(found: list[Event], name: str) -> None:
     assert Counter(e.member for e in of(found, events.MemberLeft)) <= truth.left
     keys = Counter(e.key for e in found if hasattr(e, "key"))
     assert not [key for key, count in keys.items() if count > 1]
+
+
+def looked_at_seldom(scratch: Scratch, every: int, *, with_hooks: bool, with_inboxes: bool) -> list[Event]:
+    """What a watcher tells that looks only after this many steps of the recording (0: when all is over). Without
+    inboxes, it never looks while a mail is in one."""
+    teams = scratch.teams()
+    scratch.seen += teams.poll()
+    for number, (at, version, payload) in enumerate(scratch.steps(), 1):
+        if version is not None:
+            is_mail = "/inboxes/" in version["path"] and version["op"] == "write" and first_value(version["content"])
+            if with_inboxes or not is_mail:
+                scratch.do(version, at)
+        elif payload is not None and with_hooks:
+            scratch.call(payload, at)
+        if every and number % every == 0:
+            teams.wait(0.0)
+            scratch.seen += teams.poll()
+    drain(teams, scratch.seen, 1.2)
+    teams.close()
+    return scratch.seen
+
+
+@pytest.mark.parametrize("name", WITH_TRANSCRIPTS)
+@pytest.mark.parametrize("with_hooks", [True, False])
+@pytest.mark.parametrize(("every", "with_inboxes"), [(1, False), (25, True), (0, True), (0, False)])
+def test_mail_that_no_look_finds_in_its_inbox_is_told_from_the_transcripts_of_both_ends(
+    tmp_path: Path, name: str, with_hooks: bool, every: int, with_inboxes: bool
+) -> None:
+    found = looked_at_seldom(
+        Scratch(tmp_path, name, is_now=True), every, with_hooks=with_hooks, with_inboxes=with_inboxes
+    )
+    truth, sent = proved(name), of(found, events.MailSent)
+    assert len(sent) == len(truth.mails)
+    assert {event.mail_id for event in sent if not event.mail_id.startswith("~")} <= set(truth.mails)
+    assert tasks(found, events.TaskCreated) == truth.created
+    assert tasks(found, events.TaskCompleted) == +truth.completed
+
+
+def test_a_task_that_came_and_went_before_its_team_was_known_is_told_from_hooks(tmp_path: Path) -> None:
+    found = looked_at_seldom(Scratch(tmp_path, "i1", is_now=True), 0, with_hooks=True, with_inboxes=True)
+    truth = proved("i1")
+    assert sum(truth.deleted.values()) == 1
+    assert tasks(found, events.TaskDeleted) == truth.deleted
+    assert tasks(found, events.TaskCreated) == truth.created
+    assert tasks(found, events.TaskStarted) == +truth.started
 
 
 @pytest.mark.parametrize("name", ["p1", "tmux"])
