@@ -17,7 +17,16 @@ pytestmark = pytest.mark.slow
 
 PACKAGE = Path(beam.__file__).parent
 OF_THE_MESSAGE = {"v", "message_id", "agent", "turn", "attempt"}
-OF_BEAM = {"via", "why", "duration_s", "exit_code", "redacted", "login_url", "images"}  # the adapter can't know these
+OF_BEAM = {
+    "via",
+    "why",
+    "duration_s",
+    "exit_code",
+    "redacted",
+    "login_url",
+    "images",
+    "worked",
+}  # the adapter can't know these
 
 
 def fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, object]]:
