@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from beam.agents import figures, registry
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.figures import NOTHING_YET, of_turn, sum_by_model, usage_since
 from beam.model import events
-from beam.model.outcome import FIGURES, ModelUsage, Total, Usage
+from beam.model.outcome import FIGURES, ModelUsage, Status, Total, Usage
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
@@ -305,3 +307,20 @@ def test_what_was_counted_anew_is_null() -> None:
     assert figures.work_of_turn(
         figures.Work(api_s=1.0, lines_added=3), Total(api_s=2.0, lines_added=1)
     ) == figures.Work(lines_added=2)
+
+
+@pytest.mark.parametrize("name", ["opencode", "kilo"])
+@pytest.mark.parametrize(("tool", "partial"), [("task", True), ("read", UNSET)])
+def test_figures_that_lack_the_calls_of_a_subagent_say_so(name: str, tool: str, partial: object) -> None:
+    adapter = registry.adapter(name)
+    assert adapter.exec is not None
+    decoder = adapter.exec.decoder(Turn(text="hello", message_id="m", agent=name))
+    state = {"status": "completed", "input": {}, "output": "done"}
+    parts = [
+        {"type": "tool_use", "part": {"tool": tool, "callID": "1", "state": state}},
+        {"type": "step_finish", "part": {"reason": "stop", "tokens": {"input": 9, "output": 1}}},
+    ]
+    for part in parts:
+        decoder.line(json.dumps({"sessionID": "ses_1", **part}).encode())
+    _, verdict = decoder.end(Exit(code=0))
+    assert (verdict.status, verdict.partial) == (Status.COMPLETED, partial)

@@ -29,6 +29,9 @@ _CLASS_BY_NAME = {"ContextOverflowError": Class.CONTEXT_OVERFLOW, "ProviderAuthE
 _WRITE_TOOLS = ("write", "edit", "apply_patch", "patch", "multiedit")
 
 
+SUBAGENT = "task"  # the tool that starts one
+
+
 class LineDecoder:
     """The decoder of the output of one process of `program`."""
 
@@ -74,6 +77,7 @@ class LineDecoder:
     def _tool(self, part: Object) -> list[Event]:
         summary, state = self._summary, obj(part, "state")
         call_id, name, arguments = string(part, "callID"), string(part, "tool"), state.get("input")
+        summary.partial |= name == SUBAGENT  # its calls are in a session of its own, which is not printed
         said = summary.texts  # the texts of this step, whose texts and tools come in any order
         emitted = summary.on_called(call_id, name, arguments)
         summary.texts = said
