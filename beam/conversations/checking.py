@@ -13,6 +13,7 @@ from beam.conversations.result import CheckResult, Verdict
 from beam.conversations.scenario import Check, Command, Judging, Scenario
 from beam.conversations.speaking import TurnRunner
 from beam.conversations.step_files import StepFiles
+from beam.turns.answer import is_blank
 
 GIT_CHECKS = frozenset({"files_changed", "diff"})
 _TIMEOUT_S = 600.0
@@ -53,7 +54,7 @@ class CheckRunner:
         """
         line = self._scenario.source.lines.get(asked.at)
         if isinstance(asked.value, Judging):
-            if is_over or not subject.reply.strip():
+            if is_over or is_blank(subject.reply):
                 return CheckResult(
                     name=f"judge: {value_text(asked.value.rubric)}",
                     kind="judge",

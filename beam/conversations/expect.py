@@ -20,6 +20,7 @@ from beam.conversations.facts import ToolUse, TurnFacts
 from beam.conversations.result import CheckResult, Verdict
 from beam.conversations.scenario import Check
 from beam.model.outcome import Class, Outcome, Status
+from beam.turns.answer import is_blank
 
 _SHOWN_CHARACTERS = 100
 _MAX_CHECK_S = 5.0  # for the patterns of one check
@@ -419,7 +420,7 @@ def ci_failures(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[Check
 
 
 def _is_empty(outcome: Outcome, reply: str) -> bool:
-    return outcome.class_ is Class.EMPTY or (outcome.status is Status.COMPLETED and not reply.strip())
+    return outcome.class_ is Class.EMPTY or (outcome.status is Status.COMPLETED and is_blank(reply))
 
 
 def command_words(value: object) -> list[str]:

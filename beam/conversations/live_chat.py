@@ -26,6 +26,7 @@ from beam.conversations.facts import TurnFacts
 from beam.conversations.scenario import Chat, Until
 from beam.model.events import Event
 from beam.model.outcome import Outcome, Status
+from beam.turns.answer import is_blank
 
 
 class NextTurn(Struct, frozen=True):
@@ -111,7 +112,7 @@ class LiveChat:
         elif turn.is_choice:
             self._take_choice(turn, facts)
             self._end(self._spent, ExitCode.LIMIT)
-        elif not facts.reply.strip():
+        elif is_blank(facts.reply):
             self._end(f"{turn.agent} fell silent")
         else:
             self._add_answer(turn, facts, seconds)

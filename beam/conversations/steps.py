@@ -36,6 +36,7 @@ from beam.conversations.scenario import (
 from beam.conversations.speaking import TurnRunner, message_options
 from beam.conversations.step_files import StepFiles
 from beam.conversations.step_result import first_exit_code, is_failure, kind_of, turn_result
+from beam.turns.answer import is_blank
 
 
 class _SkipError(Exception):
@@ -164,7 +165,7 @@ class StepRunner:
             if turn.cut:
                 why = turn.cut
                 break
-            if outcome.exit_code or not turn.reply.strip():
+            if outcome.exit_code or is_blank(turn.reply):
                 why = "" if outcome.exit_code else f"{speaker} fell silent"
                 break
             floor.add(speaker, turn.reply)
@@ -244,7 +245,7 @@ class StepRunner:
             raise _SkipError(f"step {step} was not run")
         if result.verdict is Verdict.FAILED:
             raise _SkipError(f"step {step} failed")
-        if not result.reply.strip():
+        if is_blank(result.reply):
             raise _SkipError(f"step {step} said nothing")
         return result.reply
 

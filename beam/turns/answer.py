@@ -9,6 +9,8 @@ changed file, an image. Pure.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from beam.agents.base import Verdict
@@ -16,11 +18,21 @@ from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Status
 
+# Control sequences of a terminal: their characters are printable, but nothing of them is shown.
+_SEQUENCE = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]"
+# Letters and marks without ink: fillers, the empty Braille pattern, selectors of a variant.
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0" + "".join(
+    map(chr, range(0xFE00, 0xFE10))
+)
+
 
 def is_blank(text: str | None) -> bool:
-    """Return whether the text shows nothing: it has only white space, control characters and characters without
-    width."""
-    return not any(character.isprintable() and not character.isspace() for character in text or "")
+    """Return whether the text shows nothing: it has only white space, control characters and their sequences, and
+    characters without width or ink."""
+    text = text or ""
+    if any(sign in text for sign in "\x1b\x9b\x9d"):
+        text = re.sub(_SEQUENCE, "", text)
+    return not any(sign.isprintable() and not sign.isspace() and sign not in _FILLERS for sign in text)
 
 
 def is_work(event: Event) -> bool:

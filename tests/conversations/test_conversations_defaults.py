@@ -26,7 +26,7 @@ _GIVEN: dict[str, Any] = {
     "ChatLine": {"is_of_person": False},
     "CommandEnd": {"why": "", "is_stopped": False},
     "Comparison": {"v": 1, "best": None, "scores": (), "reason": "", "message_id": "", "exit_code": 0},
-    "Changes": {"paths": (), "added": 0, "removed": 0, "known": False},
+    "Changes": {"paths": (), "added": 0, "removed": 0, "known": False, "why": "this is no git repository"},
     "ToolUse": {"call_id": "", "input": None, "word": "", "output": "", "is_error": False},
     "FoundFile": {"is_there": False, "is_inside": False, "text": None, "problem": ""},
     "Exchange": {"session_id": "", "texts": [], "reply": None, "calls": [], "changed": {}, "ending": ""},

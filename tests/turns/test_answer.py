@@ -15,7 +15,13 @@ DONE = Verdict(status=Status.COMPLETED)
 SILENT = {"command", "bash", "python", "scripted", "mailbox"}  # what they print is all that they say
 
 
-@pytest.mark.parametrize("text", [None, "", " ", "\n\t\r", "\u200b\ufeff", "\x1b\x07", "\u00a0\u2003", "\u2060"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(None, "", " ", "\n\t\r", "\u200b\ufeff", "\x1b\x07", "\u00a0\u2003", "\u2060", "\u3164", "\u2800", "\ufe0f"),
+        *("\x1b[0m", "\x1b[1;31m \x1b[K\x9b2J", "\x1b]0;a title\x07", "\x1b]8;;https://a.example\x1b\\", "\x1b(B\x1bc"),
+    ],
+)
 def test_a_text_that_shows_nothing_is_blank(text: str | None) -> None:
     assert is_blank(text)
     found = require_answer(msgspec.structs.replace(DONE, reply=text), "claude", worked=False)
@@ -23,7 +29,22 @@ def test_a_text_that_shows_nothing_is_blank(text: str | None) -> None:
     assert found.reason == "claude ended its turn without an answer"
 
 
-@pytest.mark.parametrize("text", ["a", ".", "0", "🙂", " ok ", "漢"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a",
+        ".",
+        "0",
+        "🙂",
+        " ok ",
+        "漢",
+        "\x1b[31mno\x1b[0m",
+        "\x1b[0m[",
+        "\x1b]0;never ended",
+        "\u2764\ufe0f",
+        "\u3164a",
+    ],
+)
 def test_any_visible_character_is_an_answer(text: str) -> None:
     verdict = msgspec.structs.replace(DONE, reply=text)
     assert require_answer(verdict, "claude", worked=False) == verdict

@@ -84,12 +84,13 @@ class CompareVerbs(SendVerbs):
         """
         from beam.conversations.comparing import RUBRIC, SCHEMA, Answer, Comparison, comparison_prompt, verdict_in
         from beam.conversations.facts import TurnFacts
+        from beam.turns.answer import is_blank
         from beam.turns.choice import face_of
 
         answers = [
             Answer(each.agent, each.reply)
             for each in outcomes
-            if each.reply is not None and each.reply.strip() and each.status in ANSWERS
+            if each.reply is not None and not is_blank(each.reply) and each.status in ANSWERS
         ]  # fmt: skip
         if len(answers) < 2:
             raise UsageError("there are fewer than two answers to compare", "a judge compares those that came")
