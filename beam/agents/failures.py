@@ -25,7 +25,13 @@ _CLASS_BY_HTTP_STATUS = {
 _CLASS_BY_PATTERN = (
     (r"context.{0,20}(length|window|limit|overflow)|prompt is too long|maximum context", Class.CONTEXT_OVERFLOW),
     # The CLIs' own words for an answer without any text.
-    (r"\b(model|api|llm)\b.{0,40}\bempty response\b|\bonly thinking content\b|no response was returned", Class.EMPTY),
+    (
+        (
+            r"\b(model|api|llm)\b.{0,40}\bempty response\b|\bonly thinking content\b|no response was returned"
+            r"|model returned no output"
+        ),
+        Class.EMPTY,
+    ),
     (r"rate.?limit|quota|usage limit|too many requests", Class.RATE_LIMIT),
     (
         r"authenticat|unauthorized|invalid api key|api key|(not|must be) logged in|permission_error|forbidden",

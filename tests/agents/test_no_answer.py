@@ -19,7 +19,7 @@ from beam.model import events
 from beam.model.outcome import Class, Status
 from beam.turns.answer import is_work, require_answer
 
-SEEN = {"aider": "0.86.2", "cline": "3.0.65", "cn": "1.5.47", "kimi": "2.1.0", "vibe": "3.0.2"}
+SEEN = {"aider": "0.86.2", "kilo": "7.7.7", "cline": "3.0.65", "cn": "1.5.47", "kimi": "2.1.0", "vibe": "3.0.2"}
 EMPTY, CUT = (Status.FAILED, Class.EMPTY), (Status.TRUNCATED, None)
 ANNOUNCED = ("Aider v0.86.2", "Model: openai/scripted with ask edit format", "Git repo: none", "Repo-map: disabled", "")
 THOUGHT = ("--------------", "► **THINKING**", "", "let me see")
@@ -76,6 +76,13 @@ CASES: dict[str, tuple[str, tuple[Any, ...], Exit, tuple[Status, Class | None], 
         Exit(code=1),
         CUT,
         "part",
+    ),
+    "kilo empty": (
+        "kilo",
+        ({"type": "error", "error": "run ended without an assistant message; the model returned no output"},),
+        Exit(code=1),
+        EMPTY,
+        None,
     ),
     "kimi empty": ("kimi", (kimi_retry(KIMI_EMPTY),), Exit(stopped_by="retries"), EMPTY, None),
     "kimi thoughts": ("kimi", (kimi_retry(KIMI_THOUGHTS),), Exit(stopped_by="retries"), EMPTY, None),

@@ -71,7 +71,7 @@ class LineDecoder:
                 summary.ended = _END_BY_REASON.get(string(part, "reason"), "")
                 return opened + summary.counted(usage_of_call(obj(part, "tokens")), number(part, "cost"))
             case "error":
-                return opened + self._on_failed(obj(value, "error"))
+                return opened + self._on_failed(obj(value, "error") or {"message": value.get("error")})
         return [*opened, events.Unknown(what=kind or "no type")]
 
     def _tool(self, part: Object) -> list[Event]:
@@ -92,7 +92,7 @@ class LineDecoder:
 
     def _on_failed(self, error: Object) -> list[Event]:
         name, data = string(error, "name"), obj(error, "data")
-        text = string(data, "message") or name or "it gave no reason"
+        text = string(data, "message") or string(error, "message") or name or "it gave no reason"
         if name == "UnknownError" and text.startswith("Unexpected server error"):
             text += " (an unknown model causes this, and the session keeps it: name a valid one with --model)"
         return self._summary.on_failed(text, integer(data, "statusCode"), _CLASS_BY_NAME.get(name))
