@@ -22,6 +22,12 @@ _CLASS_BY_HTTP_STATUS = {
     429: Class.RATE_LIMIT,
     529: Class.OVERLOADED,
 }
+# These come first: Gemini's words for thoughts without an answer give advice about a full context, and a hook of the
+# person's own may say anything.
+_END_BY_PATTERN = (
+    (r"model returned reasoning thoughts but no", Class.EMPTY),
+    (r"(blocked|stopped) by (a )?hook|agent execution (stopped|blocked)", Class.STOPPED),
+)
 _CLASS_BY_PATTERN = (
     (r"context.{0,20}(length|window|limit|overflow)|prompt is too long|maximum context", Class.CONTEXT_OVERFLOW),
     # The CLIs' own words for an answer without any text.
@@ -61,11 +67,12 @@ _HTTP_STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # not inside an i
 
 @functools.lru_cache(maxsize=32)  # a CLI that retries reports the same failure again
 def class_of(http_status: int | None, text: str) -> Class:
-    """Return the class of a failure. Words about a full context decide first, then `http_status`, then a status in the
-    text, then other words in the text."""
+    """Return the class of a failure. Words about thoughts alone, a hook and a full context decide first, then
+    `http_status`, then a status in the text, then other words in the text."""
     lowered, words = text.lower(), _compiled_patterns()
-    if words[0][0].search(lowered):
-        return Class.CONTEXT_OVERFLOW
+    for pattern, class_ in words[: len(_END_BY_PATTERN) + 1]:
+        if pattern.search(lowered):
+            return class_
     if http_status is None:
         written = _HTTP_STATUS.search(text)
         http_status = int(written[1]) if written else None
@@ -84,7 +91,7 @@ def is_refusal(text: str) -> bool:
 @functools.cache
 def _compiled_patterns() -> tuple[tuple[re.Pattern[str], Class], ...]:
     """Return the compiled patterns. They are compiled when the first failure is classified."""
-    return tuple((re.compile(pattern), class_) for pattern, class_ in _CLASS_BY_PATTERN)
+    return tuple((re.compile(pattern), class_) for pattern, class_ in (*_END_BY_PATTERN, *_CLASS_BY_PATTERN))
 
 
 def unwrap_api_message(text: str) -> str:

@@ -27,6 +27,8 @@ _STATUS_BY_STOP = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
 VERDICT_BY_END: dict[str, tuple[Status, Class | None, str | None]] = {
     "length": (Status.TRUNCATED, None, "the answer was cut off by its token limit"),
     "refused": (Status.REFUSED, None, "the model refused"),
+    "loop": (Status.LIMIT, None, "the CLI stopped the model: it repeated itself"),
+    "limit": (Status.LIMIT, None, "the CLI stopped the model at its own limit of model calls"),
 }
 
 
@@ -116,7 +118,8 @@ class Failure(Struct, frozen=True):
 class OutputSummary(Struct, kw_only=True):
     """The facts that one process has reported so far.
 
-    `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or `refused`; "" until then.
+    `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off), `refused`, or by the CLI itself
+    `loop` (the model repeated itself) or `limit` (its limit of model calls); "" until then.
     `texts` are the agent's texts since its last tool call. `lost` is the CLI's proof that it has no session with the
     requested id, "" if there is no proof. `nameless`: the CLI reports no session id, so each turn is a new session.
     `retry` is the reason of the last retry. `retried` says how the answer ended that the last retry replaces: `length`,
@@ -281,7 +284,11 @@ def _status_of(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None
         return Status.FAILED, summary.retry.class_, f"stopped after its retries: {summary.retry.reason}"
     if exit.stopped_by is not None and not over:
         return _STATUS_BY_STOP.get(exit.stopped_by, Status.CANCELLED), None, f"the turn was stopped ({exit.stopped_by})"
-    if summary.failure is not None and is_refusal(summary.failure.reason):
+    if (
+        summary.failure is not None
+        and summary.failure.class_ is not Class.STOPPED
+        and is_refusal(summary.failure.reason)
+    ):
         return Status.REFUSED, None, summary.failure.reason
     if summary.failure is not None:
         return Status.FAILED, summary.failure.class_, summary.failure.reason

@@ -67,7 +67,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     `waits_rows` show that the agent waits for its own work in the background. They are searched in the lowest three
     non-blank rows above the prompt. `done_rows` show that the turn is over, and `error_rows` that it failed. Both are
     searched between the echo of the prompt and the prompt. `failed` is searched in all these rows together; its group 1
-    is the reason why the turn failed. `titles_busy`, `titles_idle` and `titles_asking` are patterns of the window's
+    is the reason why the turn failed. `cut_rows` are the notice below an answer that the token limit cut off; it is not
+    part of the answer. `titles_busy`, `titles_idle` and `titles_asking` are patterns of the window's
     title. `ready_rows` are shown below the prompt as soon as the agent takes a message; some agents show a prompt long
     before. In a resumed session, the agent counts as ready only after `resumed_rows` were seen, because some agents
     take a message before they have loaded the session. `signals` are the numbers of the escape sequences (OSC) by which
@@ -109,6 +110,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     done_rows: tuple[str, ...] = ()
     error_rows: tuple[str, ...] = ()
     failed: str = ""
+    cut_rows: tuple[str, ...] = ()
     ready_rows: tuple[str, ...] = ()
     resumed_rows: tuple[str, ...] = ()
     signals: tuple[int, ...] = ()
@@ -154,7 +156,8 @@ PATTERN_FIELDS: dict[type[Struct], dict[str, PatternUse]] = {
             ("above", "below", "placeholders", "pasted", "more", "busy_rows", "between_rows", "waits_rows"), _ROW
         ),
         **dict.fromkeys(
-            ("error_rows", "ready_rows", "resumed_rows", "titles_busy", "titles_idle", "titles_asking"), _ROW
+            ("error_rows", "cut_rows", "ready_rows", "resumed_rows", "titles_busy", "titles_idle", "titles_asking"),
+            _ROW,
         ),
         **dict.fromkeys(("done_rows", "noise_rows", "bullet", "special", "never"), _ROW),
         **dict.fromkeys(("prompt", "echo_rows", "session"), _FOUND),

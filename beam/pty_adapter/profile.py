@@ -164,7 +164,7 @@ def error_in(profile: Profile, rows: Sequence[str]) -> str | None:
     """Return the reason why the turn failed, as these rows report it, without the sign before it; None if they report
     no error."""
     if profile.failed and (found := pattern(profile.failed).search("\n".join(rows))):
-        return found[1].strip()
+        return " ".join(found[1].split())
     return next((_SIGN.sub("", row.strip()) for row in rows if _matches(profile.error_rows, (row,))), None)
 
 

@@ -17,7 +17,7 @@ from beam.model.settings import AgentSettings
 
 UUID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
 OWN = "9a9d17c_d-e1a5-4554-a76b-ae7b3837ccce"
-BASE = ("/x/gemini", "--output-format", "stream-json")
+BASE = ("/x/gemini", "--output-format", "stream-json", "--debug")
 
 
 def launch(text: str = "hi", *, settings: AgentSettings | None = None, **fields: Any) -> Launch:
@@ -40,8 +40,8 @@ def test_a_new_session_has_an_id_that_geminis_cleaning_up_leaves_alone() -> None
 
 
 def test_a_known_session_is_resumed_by_its_id() -> None:
-    assert launch(session_id=OWN, fresh_session_id=UUID).argv[3:5] == ("--resume", OWN)
-    assert launch(session_id=UUID).argv[3:5] == ("--resume", UUID)
+    assert launch(session_id=OWN, fresh_session_id=UUID).argv[4:6] == ("--resume", OWN)
+    assert launch(session_id=UUID).argv[4:6] == ("--resume", UUID)
 
 
 @pytest.mark.parametrize("session_id", ["", "latest", "3", "--yolo", "a b", "x" * 65])

@@ -233,7 +233,48 @@ def test_an_answer_of_qwen_that_its_result_does_not_repeat_is_the_reply() -> Non
     assert decode("qwen", said("The answer is 42.", input_tokens=9, output_tokens=9), result(""))[1].reply == (
         "The answer is 42."
     )
-    assert decode("qwen", result(""))[1].reply == ""
+
+
+def test_a_prompt_of_qwen_that_no_model_was_asked_was_blocked_by_a_hook() -> None:
+    _, verdict = decode("qwen", {"type": "system", "subtype": "init", "session_id": UUID}, result(""))
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.STOPPED, None)
+    assert decode("qwen", ANSWERED, result(""))[1].reply == ""
+
+
+ANSWERED = b"[log_0a1b2c] post http://127.0.0.1:9/v1/chat/completions succeeded with status 200 in 9ms"
+
+
+def retry(*, kept: bool) -> dict[str, object]:
+    data = {"reason": "retry", "discardedToolCalls": 0, "preserveText": kept}
+    return {"type": "system", "subtype": "retry", "session_id": UUID, "parent_tool_use_id": None, "data": data}
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "class_"),
+    [
+        ((said("Half", input_tokens=9, output_tokens=9), retry(kept=False)), Status.TRUNCATED, None),
+        (
+            (said("Half", input_tokens=9, output_tokens=9), retry(kept=False), ANSWERED, retry(kept=True)),
+            Status.TRUNCATED,
+            None,
+        ),
+        ((retry(kept=True),), Status.FAILED, Class.NETWORK),  # the stream broke off
+        ((retry(kept=False),), Status.FAILED, Class.EMPTY),
+    ],
+)
+def test_qwen_asks_again_with_a_higher_limit_only_for_an_answer_that_its_limit_cut_off(
+    lines: tuple[object, ...], status: Status, class_: Class | None
+) -> None:
+    _, verdict = decode("qwen", ANSWERED, *lines, exit=Exit(code=None, signal="SIGTERM", stopped_by="retries"))
+    assert (verdict.status, verdict.class_) == (status, class_)
+
+
+@pytest.mark.parametrize("how", ["error_during_execution", "success"])
+def test_an_empty_answer_of_qwen_is_empty(how: str) -> None:
+    text = "[API Error: Model stream ended with empty response text.]"
+    error = {"is_error": how != "success", "subtype": how, "error": {"message": text}}
+    _, verdict = decode("qwen", ANSWERED, said(text), {**result(text), **error})
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.EMPTY)
 
 
 @pytest.mark.parametrize(("given", "seconds"), [(0, None), (1500, 1.5)])

@@ -158,6 +158,11 @@ ADAPTERS = {
         other_model="other",
         settings=".qwen/settings.json",
         folder_settings=".qwen/settings.json",
+        stopping_hook={
+            ".qwen/settings.json": {
+                "hooks": {"UserPromptSubmit": [{"hooks": [_saying({"decision": "block", "reason": HOOK_WORDS})]}]}
+            }
+        },
     ),
     "copilot": Cli(
         package="@github/copilot",

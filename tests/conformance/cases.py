@@ -53,6 +53,14 @@ FAILS: dict[tuple[str, str], str] = {
         "hook_stops",
         "codex-acp-dialogue",
     ): "codex-acp does not pass on what a hook did; the turn is `failed`, but of class `empty`",
+    (
+        "hook_stops",
+        "qwen",
+    ): "headless it does not pass on what the hook said; that the model was not asked is told (failed, stopped)",
+    **dict.fromkeys(
+        (("refused_answer", column) for column in ("qwen", "qwen-dialogue", "gemini-dialogue")),
+        "it tells a refusal without text as an empty answer (failed, empty); through a proxy the turn is refused",
+    ),
     **attempts.FAILS,
 }
 """(case, id of the column) -> why the cell fails: what the CLI does, or what beam lacks."""

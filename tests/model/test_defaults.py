@@ -604,6 +604,7 @@ _OF_OTHERS = {
         "waits_rows": (),
         "done_rows": (),
         "error_rows": (),
+        "cut_rows": (),
         "failed": "",
         "ready_rows": (),
         "resumed_rows": (),

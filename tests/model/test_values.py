@@ -322,6 +322,7 @@ def test_the_fields_of_a_screen_that_are_patterns_and_how_each_is_used() -> None
             "between_rows": (False, False),
             "waits_rows": (False, False),
             "error_rows": (False, False),
+            "cut_rows": (False, False),
             "ready_rows": (False, False),
             "resumed_rows": (False, False),
             "titles_busy": (False, False),

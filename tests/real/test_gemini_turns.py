@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -224,6 +225,55 @@ def test_each_way_to_fail_has_its_own_status_and_exit_code(
     done = gemini("send", "gemini", prompt, "--json", env={"BEAM_RETRIES": "0"})
     assert (done.code, done.json["status"], done.json["class"]) == (code, status, class_), done
     assert done.json["reply"] is None or status == "completed"
+
+
+@pytest.mark.soak
+def test_an_answer_that_the_token_limit_cut_off_is_told_if_it_has_to_be_whole(gemini: Cli) -> None:
+    done = gemini("send", "gemini", "!max_tokens", "--require", "whole", "--json")
+    assert (done.code, done.json["status"]) == (11, "truncated") and done.json["reply"]
+
+
+STOPS = {"continue": False, "stopReason": "no by rule 7"}
+DENIES = {"decision": "deny", "reason": "no by rule 7"}
+LIST = '!tool list_directory {"dir_path":"."}'
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("event", "answer", "prompt", "code", "class_"),
+    [
+        ("BeforeAgent", STOPS, "hello", 1, "stopped"),
+        ("BeforeAgent", DENIES, "hello", 1, "stopped"),
+        ("BeforeModel", STOPS, "hello", 1, "stopped"),
+        ("BeforeModel", DENIES, "hello", 1, "stopped"),
+        ("AfterModel", STOPS, "hello", 1, "stopped"),
+        ("AfterAgent", STOPS, "hello", 1, "stopped"),
+        ("BeforeTool", STOPS, LIST, 1, "stopped"),
+        ("AfterTool", STOPS, LIST, 1, "stopped"),
+        ("BeforeTool", DENIES, LIST, 5, None),
+        ("SessionEnd", STOPS, "hello", 0, None),
+    ],
+)
+def test_a_hook_that_ends_the_turn_or_denies_a_tool_is_told_with_its_words(
+    gemini: Cli, event: str, answer: dict[str, object], prompt: str, code: int, class_: str | None
+) -> None:
+    hook = {"type": "command", "name": "rule", "command": f"echo {shlex.quote(json.dumps(answer))}"}
+    matched = {"matcher": "*"} if event.endswith("Tool") else {}
+    hooks = {event: [{**matched, "hooks": [hook]}]}
+    settings(gemini, hooks=hooks, hooksConfig={"enabled": True}, tools={"enableHooks": True})
+    done = gemini("send", "gemini", prompt, "--access", "full", "--json")
+    assert (done.code, done.json["class"]) == (code, class_), done
+    assert ("no by rule 7" in (done.json["reason"] or "")) == (class_ == "stopped")
+
+
+@pytest.mark.soak
+def test_an_answer_that_gemini_ends_as_a_loop_is_a_limit(beam: Cli, agents_path: str) -> None:
+    lines = "a line that the model says again and again\n" * 400
+    with FakeModel({"rules": [{"match": "go", "text": lines, "chunk": 200}]}) as model:
+        gemini = beam.with_env({"PATH": agents_path, **model.env("gemini", beam.base / "home")})
+        done = gemini("send", "gemini", "go", "--json")
+    assert (done.code, done.json["status"]) == (7, "limit"), done
+    assert 0 < len(done.json["reply"]) < len(lines)
 
 
 @pytest.mark.soak

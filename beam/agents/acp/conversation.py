@@ -46,6 +46,7 @@ from beam.model import events
 from beam.model.outcome import Class, Status
 
 STOP_S = 10.0
+_LOG_S = 0.5  # until the agent's stderr has what its answer was told before
 _PLAIN_TEXT_PREFIX = "Message:\n"
 # An agent may enter a mode on its own if its name has such a word, and none of those that may mean more.
 _NARROW_WORD = re.compile(r"(?<![a-z])(?:plan|read|ask)")
@@ -66,12 +67,15 @@ class AcpLink:
         self._opening = Opening(turn, dialect, self._calls, self._options)
         self._reader: TurnReader | None = None
         self._stop_deadline: float | None = None  # when a turn that is being stopped has to be over
+        self._held: tuple[Reply, float] | None = None  # the end of the turn, and how long it waits for stderr
+        self._now = 0.0
         self._is_ready = False
         self._is_broken = False
 
     @property
     def due(self) -> float | None:
-        return min((time for time in (self._calls.due, self._stop_deadline) if time is not None), default=None)
+        held = None if self._held is None else self._held[1]
+        return min((time for time in (self._calls.due, self._stop_deadline, held) if time is not None), default=None)
 
     @property
     def busy(self) -> bool:
@@ -104,6 +108,7 @@ class AcpLink:
                 return [Eof()]
 
     def line(self, line: bytes, now: float) -> Sequence[Step]:
+        self._now = now
         if self._is_broken or not line.strip():
             return []
         frame = wire.read(line)
@@ -124,15 +129,23 @@ class AcpLink:
             return [wire.refusal(value["id"], "an id is a text or a whole number")]
         return self._on_asked(frame.id, frame.method, obj(value, "params"))
 
+    def error_line(self, line: bytes) -> None:
+        if self._reader is not None:
+            self._reader.on_error_line(line)
+
     def on_due(self, now: float) -> Sequence[Step]:
         if self._is_broken:
             return []
+        if self._held is not None and now >= self._held[1]:
+            return self._on_completed(self._held[0])
         found = self._record_opening(self._calls.expire(now))
         if self._stop_deadline is None or now < self._stop_deadline or self._is_broken:
             return found
         return [*found, *self._break(f"{self._dialect.name} did not end its turn in time")]
 
     def end(self, exit: Exit) -> Sequence[Step]:
+        if self._held is not None:
+            return self._on_completed(self._held[0])
         if self._reader is not None:
             return self._end_turn(*self._reader.end_cut_off(exit), fit=False)
         if self._is_ready or self._is_broken or exit.stopped_by is not None:
@@ -263,6 +276,9 @@ class AcpLink:
     def _on_completed(self, reply: Reply) -> list[Step]:
         reader, is_stopping = self._reader, self._stop_deadline is not None
         assert reader is not None
+        if reader.is_open and self._held is None and not is_stopping:
+            self._held = (reply, self._now + _LOG_S)
+            return []
         if not reply.error:
             known = self._on_begun(reader)
             return [*known, *self._end_turn(*reader.end(object_of(reply.result), is_stopping=is_stopping), fit=True)]
@@ -272,12 +288,12 @@ class AcpLink:
     def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
         if self._reader is not None:
             verdict = apply_schema(self._reader.turn, verdict)
-        self._reader, self._stop_deadline = None, None
+        self._reader, self._stop_deadline, self._held = None, None, None
         steps: list[Step] = [Say(event) for event in emitted]
         return [*self._requests.cancel_all(), *steps, Over(verdict=verdict, fit=fit)]
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
-        self._is_broken, self._reader, self._stop_deadline = True, None, None
+        self._is_broken, self._reader, self._stop_deadline, self._held = True, None, None, None
         self._calls.forget_all()
         return [Broken(reason=why, class_=class_)]
 

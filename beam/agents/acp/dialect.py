@@ -16,10 +16,17 @@ Counts = Literal["nothing", "calls", "turn", "process", "session"]
 
 
 class EndReader(Protocol):
-    """Reads an agent's own messages about one turn, which say more about its end than the protocol can."""
+    """Reads an agent's own messages about one turn, which say more about its end than the protocol can. `is_open`: a
+    line of stderr that belongs to the turn is still missing, and comes within a moment."""
+
+    @property
+    def is_open(self) -> bool: ...
 
     def read(self, method: str, params: Object) -> None:
         """Read a notification that is not part of the protocol."""
+
+    def error_line(self, line: bytes) -> None:
+        """Read a line of stderr."""
 
     def refine(self, verdict: Verdict) -> Verdict:
         """Return the verdict on the turn with what the messages say. `verdict` is the one by the protocol alone."""
@@ -38,8 +45,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     end of a turn. `sets_model`: the model is a setting of the session, not an argument of the process. `never` maps
     options of the session to a value that the option must not have below full access.
 
-    Four fields are the beginnings of texts. `noise`: texts that are not part of an answer. `failed`: a text that
-    reports a failed model in place of an answer. `denied`: the result of a call that the agent itself denied. `aside`:
+    Five fields are the beginnings of texts. `noise`: texts that are not part of an answer. `failed`: a text that
+    reports a failed model in place of an answer. `stopped`: a text with the words of a hook that stopped the turn, in
+    place of an answer. `denied`: the result of a call that the agent itself denied. `aside`:
     a text that only names a file of a call that is not over.
 
     `describes`: the title of a call describes the call, and is never the name of its tool. `plan` is the mode in which
@@ -67,6 +75,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     never: Mapping[str, str] = {}
     noise: tuple[str, ...] = ()
     failed: str = ""
+    stopped: str = ""
     denied: tuple[str, ...] = ()
     aside: str = ""
     describes: bool = False

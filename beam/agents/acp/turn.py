@@ -125,6 +125,16 @@ class TurnReader:
         if self._end_reader is not None:
             self._end_reader.read(method, params)
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether a line of stderr that belongs to the turn is still missing."""
+        return self._end_reader is not None and self._end_reader.is_open
+
+    def on_error_line(self, line: bytes) -> None:
+        """Read a line of the agent's stderr."""
+        if self._end_reader is not None:
+            self._end_reader.error_line(line)
+
     def on_unknown(self, what: str, line: bytes) -> list[Event]:
         """Return the event for a line of unknown meaning."""
         return oneshot.with_raw_line(self._unknown_event(what), line)
@@ -286,6 +296,8 @@ class TurnReader:
             emitted += self._summary.on_failed(f"{self._dialect.name} ended the turn with {stop or 'no reason'!r}")
         elif self._is_failing and (end := self._end_in_answer()):
             self._summary.ended = end
+        elif words := self._hook_in_answer():
+            emitted += self._summary.on_failed(f"a hook stopped the turn: {words}", class_=Class.STOPPED)
         elif failure := self._failure_in_answer():
             emitted += self._summary.on_failed(failure)
         elif not self._is_alive and stop == "end_turn":  # some agents end a turn like this if their model failed
@@ -301,6 +313,12 @@ class TurnReader:
         if end:
             self._summary.texts = texts[:-1]
         return end
+
+    def _hook_in_answer(self) -> str:
+        """Return the words of a hook that stopped the turn before the model was asked; "" if none did."""
+        answer, begin = "\n\n".join(self._summary.texts), self._dialect.stopped
+        is_stopped = bool(begin) and answer.startswith(begin) and not self._summary.usage.output_tokens
+        return answer.removeprefix(begin).strip() if is_stopped else ""
 
     def _failure_in_answer(self) -> str:
         """Return the failure that the agent reports in place of an answer; "" if the text is an answer.

@@ -39,6 +39,13 @@ class ResultReader:
             self._found = verdicts.judge(self._turn, message, self._summary, ())
             self._summary.on_result()
 
+    @property
+    def is_open(self) -> bool:
+        return False
+
+    def error_line(self, line: bytes) -> None:
+        """Do nothing: its stderr says nothing about a turn's end."""
+
     def refine(self, verdict: Verdict) -> Verdict:
         status, class_, reason = self._found or (Status.COMPLETED, None, None)
         if status in (Status.COMPLETED, Status.CANCELLED):

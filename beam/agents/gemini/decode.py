@@ -17,6 +17,7 @@ from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, obj, object_of, string
 from beam.agents.figures import sum_calls
 from beam.agents.gemini import wire
+from beam.agents.gemini.hooks import HookLog
 from beam.agents.gemini.session import is_beam_session_id
 from beam.agents.gemini.wire import Line
 from beam.model import events
@@ -29,7 +30,11 @@ _NOT_ALLOWED_ERRORS = ("tool_not_registered", "policy_violation")
 _RETRY = re.compile(r"Attempt (\d{1,9}) failed(?: with status (\d{1,9}))?\. Retrying with backoff\.\.\.\s*(.*)")
 _API_ERROR = re.compile(r"\[API Error: (.*)\]\Z", re.DOTALL)
 _NO_SESSION = ('Invalid session identifier "{}"', "Error resuming session: No previous sessions found")
-_NOISE = ("Warning:", "Ripgrep is not available", "[STARTUP]", "YOLO mode is enabled", "Loaded cached")
+_NOISE = (
+    *("Warning:", "Ripgrep is not available", "[STARTUP]", "YOLO mode is enabled", "Loaded cached"),
+    *("Ignore file not found", "Experiments loaded", "experimentIds:", "flags:", "}", "Current heap size", "Hook "),
+    *("[DEBUG]", "[AgentRegistry]", "[Routing]", "Session ID:", "Created execution plan", "Expanding hook command"),
+)
 _CLASS_BY_EXIT_CODE = {41: Class.AUTH, 42: Class.BAD_REQUEST, 52: Class.BAD_REQUEST, 55: Class.BAD_REQUEST}
 _UNTRUSTED_TEXT = (
     "gemini does not run in a folder that nobody trusted: look at the folder, then `beam trust` (its own settings "
@@ -39,7 +44,13 @@ _AT_RISK_TEXT = (
     "gemini itself made this session: its clean-up may remove it when another session is started in this folder, "
     "unless its settings say `general.sessionRetention.enabled: false`"
 )
-_BLOCKED_TEXT = "blocked due to safety"
+_BLOCKED_TEXT = "blocked due to "
+_CUT_OFF_TEXT = "it exceeded the token limit"
+_LIMIT_BY_WARNING = {"Loop detected, stopping execution": "loop", "Maximum session turns exceeded": "limit"}
+_TURN_LIMIT_TEXT = "Reached max session turns for this session"
+_HOOK_BLOCKED = "Agent execution blocked: "  # the model goes on after it, if the hook looked at an answer
+_HOOK_STOPPED = "Agent execution stopped by hook: "
+_HOOK_DENIED = "Tool execution blocked: "
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -52,6 +63,10 @@ class LineDecoder:
         self._calls: dict[str, tuple[str, Object]] = {}
         self._piece = ""
         self._error = ""
+        self._hooks = HookLog()
+        self._stop = ""  # the words of a hook that stopped a tool, and with it the turn
+        self._blocked = ""  # the words of a hook that blocked the prompt, or what the model said last
+        self._limit = ""  # how gemini itself stopped the model
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line. If the line ends a streamed text, the event of the complete text comes first.
@@ -68,7 +83,9 @@ class LineDecoder:
         return before + oneshot.with_raw_line(emitted, line)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
-        """Return the event of a retry if this line of stderr reports one; stdout does not report retries."""
+        """Return the event of a retry if this line of stderr reports one. Only stderr reports retries, and which hook
+        stopped the turn."""
+        self._hooks.line(line)
         found = _RETRY.match(line.decode("utf-8", "replace"))
         if found is None:
             return ()
@@ -86,6 +103,7 @@ class LineDecoder:
     def _message(self, record: Line, line: bytes) -> list[Event]:
         is_delta = record.delta is True
         if is_delta and record.role == "assistant":
+            self._blocked = ""
             self._piece += record.content
             return [events.TextDelta(text=record.content)] if record.content else []
         before = [] if is_delta else self._pop_text()
@@ -104,6 +122,7 @@ class LineDecoder:
     def _on_called(self, record: Line) -> list[Event]:
         arguments = object_of(record.parameters)
         self._calls[record.tool_id] = (record.tool_name, arguments)
+        self._blocked = ""
         return self._summary.on_called(record.tool_id, record.tool_name, arguments)
 
     def _on_returned(self, record: Line) -> list[Event]:
@@ -112,17 +131,19 @@ class LineDecoder:
         emitted = self._summary.on_returned(record.tool_id, record.output or record.error.message, is_error=is_error)
         if not is_error and name in _WRITE_TOOLS:
             emitted.append(events.FileChanged(path=string(arguments, "file_path")))
-        if (
-            record.error.type in _NOT_ALLOWED_ERRORS
-            and name.startswith(_CHANGING_TOOLS)
-            and self._turn.access != "full"
-        ):
+        if record.error.type == "stop_execution":
+            self._stop = (record.output or record.error.message).removeprefix(_HOOK_STOPPED)
+        is_changing = name.startswith(_CHANGING_TOOLS) and self._turn.access != "full"
+        if record.error.type in _NOT_ALLOWED_ERRORS and (is_changing or record.error.message.startswith(_HOOK_DENIED)):
             self._summary.denials.append(Denial(tool=name, call_id=record.tool_id, input=raw_json(arguments)))
         return emitted
 
     def _on_error(self, record: Line) -> list[Event]:
         if record.severity != "warning":
             self._error = record.message
+        if record.message.startswith(_HOOK_BLOCKED):
+            self._blocked = record.message.removeprefix(_HOOK_BLOCKED)
+        self._limit = _LIMIT_BY_WARNING.get(record.message, self._limit)
         return [events.Notice(text=record.message, code=record.severity or "error")]
 
     def _result(self, record: Line) -> list[Event]:
@@ -145,12 +166,13 @@ class LineDecoder:
 
     def _judge(self, record: Line) -> list[Event]:
         if record.status == "success":
-            self._summary.ended = "stop"
+            self._summary.ended = self._limit or "stop"
             return []
         text = _api_message(record.error.message) or self._error or "gemini gave no reason"
-        if _BLOCKED_TEXT in text:
-            self._summary.ended = "refused"
-            return []
+        for words, ended in ((_BLOCKED_TEXT, "refused"), (_CUT_OFF_TEXT, "length"), (_TURN_LIMIT_TEXT, "limit")):
+            if words in text:
+                self._summary.ended = ended
+                return []
         cut_off = "without a finish reason" in text
         http_status = self._summary.retry.http_status if self._summary.retry else None
         class_ = Class.NETWORK if cut_off else _class_of(record.error.message, text, http_status)
@@ -161,6 +183,10 @@ class LineDecoder:
         """Return events for the calls that never returned, and the verdict. Without a `result` line, the turn was
         stopped or its process died."""
         emitted = self._pop_text()
+        words = self._stop or self._blocked
+        why = self._hooks.reason or (words and f"a hook stopped the turn: {words}")
+        if why and self._summary.ended == "stop":
+            emitted += self._summary.on_failed(why, class_=Class.STOPPED)
         if self._summary.session_id is None and exit.stopped_by is None:
             emitted += self._startup_failure(exit)
         quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(_stderr_lines(exit)))

@@ -7,16 +7,48 @@ suitable session id would prevent that, but here gemini chooses the id.
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from beam.agents.acp.dialect import Dialect
-from beam.agents.base import Host, Launch, Turn
+from beam.agents.base import Host, Launch, Turn, Verdict
+from beam.agents.fields import Object
 from beam.agents.gemini import exec as headless
-from beam.agents.gemini import tool_rules
+from beam.agents.gemini import hooks, tool_rules
+from beam.agents.gemini.hooks import HookLog
 from beam.agents.link import Link
 from beam.agents.oneshot import checked_argument
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
+from beam.model.outcome import Class, Status, Usage
 
 __all__ = ["launch", "link"]
+
+
+class _HookReader:
+    """Reads which hook stopped the turn. A hook that only denies is not in the log with its words."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._hooks = HookLog()
+
+    @property
+    def is_open(self) -> bool:
+        return self._hooks.is_open
+
+    def read(self, method: str, params: Object) -> None:
+        """Do nothing: gemini sends no message of its own."""
+
+    def error_line(self, line: bytes) -> None:
+        self._hooks.line(line)
+
+    def refine(self, verdict: Verdict) -> Verdict:
+        """Return the verdict with the hook's words, if a hook stopped the turn."""
+        why = self._hooks.reason
+        if not why and self._hooks.event and verdict.class_ is Class.EMPTY and verdict.usage == Usage():
+            why = f"a hook ({self._hooks.event}) stopped the turn before the model was asked"
+        if not why or verdict.status not in (Status.COMPLETED, Status.FAILED):
+            return verdict
+        return structs.replace(verdict, status=Status.FAILED, class_=Class.STOPPED, reason=why, reply=None)
+
 
 DIALECT = Dialect(
     name="gemini",
@@ -25,6 +57,7 @@ DIALECT = Dialect(
     counts="turn",
     noise=("[MODE_UPDATE]",),  # gemini sends this as a piece of its answer
     plan="plan",
+    end_reader=_HookReader,
     files_as_text=True,  # gemini drops images if there is also a resource or a link
 )
 ACCESS: dict[Access, tuple[str, ...]] = {**headless.ACCESS, "ask": headless.ACCESS["read"]}
@@ -64,7 +97,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv += ("--admin-policy", f"{turn.scratch}/{headless.POLICY_FILE}")
     if turn.model is not None:
         argv += ("--model", checked_argument("gemini", "model", turn.model))
-    return Launch(argv=tuple(argv), env=headless.SINGLE_PROCESS_ENV | headless.trust_env(turn), files=files)
+    return Launch(argv=tuple(argv), env=headless.SINGLE_PROCESS_ENV | hooks.ENV | headless.trust_env(turn), files=files)
 
 
 def link(turn: Turn, host: Host) -> Link:

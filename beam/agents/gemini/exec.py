@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from beam.agents.base import Decoder, Host, Launch, Turn
-from beam.agents.gemini import tool_rules
+from beam.agents.gemini import hooks, tool_rules
 from beam.agents.gemini.decode import LineDecoder
 from beam.agents.gemini.session import beam_session_id
 from beam.agents.oneshot import checked_argument, replace_surrogates
@@ -65,7 +65,8 @@ OBEYS = (
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
-    argv = [host.executable or "gemini", "--output-format", "stream-json", *session_flags(turn), *_access_flags(turn)]
+    argv = [host.executable or "gemini", "--output-format", "stream-json", *hooks.FLAGS]
+    argv += [*session_flags(turn), *_access_flags(turn)]
     files = {}
     rules = [rule for rule in turn.rules.rules if turn.access != "full" or rule.behavior != "allow"]
     if turn.access == "read" or rules:

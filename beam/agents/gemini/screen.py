@@ -26,6 +26,7 @@ profile = Profile(
     busy_rows=(r"^\s*[⠁-⣿] .*\(esc to cancel\b", r"^[⠁-⣿] "),
     zone=10,
     error_rows=(r"^✕ ",),
+    failed=r"(?m)^[\u2139⚠]\ufe0f? +(Agent execution (?:stopped|blocked): .*)$",
     ready_rows=(r"^ workspace \(/directory\)", r"^ \S*[/~]"),
     resumed_rows=(r"^ > \S", r"^[⠁-⣿] Resuming session"),
     titles_busy=r"^✦ ",

@@ -29,6 +29,7 @@ _CUT_OFF_ANSWER = re.compile(
 )  # the end of an answer whose stream broke off
 _NO_SESSION = "No saved session found with ID {}."
 _TURN_LIMIT_TEXT = "Reached max session turns for this session"  # on stderr only, with exit code 53
+_UNASKED_TEXT = "qwen called no model: a hook blocked the prompt, and qwen does not pass on what the hook said"
 _LOG_PREFIX = b"[log_"
 _LOGGED_RETRY = re.compile(
     r"\[log_[^\]]*\] (.* failed with status (\d{3})|connection (?:failed|timed out))(?: in \d+ms)?"
@@ -47,6 +48,9 @@ class LineDecoder:
         self._attempt = 0
         self._answer_retries = 0
         self._answered = False
+        self._asked = False  # a request was sent to the model
+        self._has_ended = False  # the model ended a text, and was not asked again since
+        self._is_cut = False  # the token limit cut off the answer, and the model is asked to go on
         self._open: dict[str, tuple[str, Object]] = {}
 
     def line(self, line: bytes) -> Sequence[Event]:
@@ -61,6 +65,7 @@ class LineDecoder:
         """Return the event of a retry if this line of the log reports one. When the library gives up, qwen itself
         retries some failures."""
         found = _LOGGED_RETRY.match(line)
+        self._asked = True
         self._answered = found is None and " succeeded with status " in line
         if found is None:
             self._attempt = 0 if self._answered else self._attempt
@@ -101,24 +106,34 @@ class LineDecoder:
         """Return the event of a retry after an answer that broke off or was empty. The log reports retries after other
         failures.
 
-        The CLI writes this line twice.
+        The CLI writes this line twice. If the token limit cut off an answer, the CLI first asks again with a higher
+        limit, although it has the text of the answer, and then asks the model to go on.
         """
         if not self._answered:
             return []
         self._answered = False
         self._answer_retries += 1
         kept = data.get("preserveText") is True
-        reason = "the answer broke off, and the model is asked to go on" if kept else "the answer ended early"
-        return self._summary.retrying(reason, attempt=self._answer_retries, class_=Class.NETWORK)
+        self._is_cut = (self._is_cut and kept) or (self._has_ended and not kept)
+        self._has_ended = False
+        self._summary.retried = "length" if self._is_cut else ""
+        if self._is_cut:
+            text = "the token limit cut off the answer, and the model is asked again"
+            return self._summary.retrying(text, attempt=self._answer_retries, class_=Class.UNKNOWN)
+        reason = "the answer broke off, and the model is asked to go on" if kept else "the answer was empty"
+        class_ = Class.NETWORK if kept else Class.EMPTY
+        return self._summary.retrying(reason, attempt=self._answer_retries, class_=class_)
 
     def _assistant(self, value: Object) -> list[Event]:
         message = obj(value, "message")
         parent = string(value, "parent_tool_use_id") or None
         usage = _usage(obj(message, "usage"))
+        self._asked = True
         self._counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
         emitted: list[Event] = []
         for block in objects(message, "content"):
             kind = string(block, "type")
+            self._has_ended |= kind == "text" and parent is None
             if kind == "text" and parent is None:
                 emitted += self._summary.text(string(block, "text"))
             elif kind == "text":
@@ -126,6 +141,7 @@ class LineDecoder:
             elif kind == "thinking":
                 emitted.append(events.Thinking(text=string(block, "thinking"), parent=parent))
             elif kind == "tool_use":
+                self._has_ended = False
                 call_id, name = string(block, "id"), string(block, "name")
                 self._open[call_id] = (name, obj(block, "input"))
                 emitted += self._summary.on_called(call_id, name, block.get("input"), parent=parent)
@@ -169,6 +185,8 @@ class LineDecoder:
             return emitted + summary.on_failed(text.removeprefix(_API_ERROR).removesuffix("]"))
         if (cut := _CUT_OFF_ANSWER.search(text)) is not None:
             return emitted + summary.on_failed(cut[1])
+        if not self._asked:
+            return emitted + summary.on_failed(_UNASKED_TEXT, class_=Class.STOPPED)
         summary.reply, summary.ended = text or None, "stop"
         return emitted
 

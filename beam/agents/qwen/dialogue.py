@@ -34,6 +34,7 @@ DIALECT = Dialect(
     counts="calls",
     left_out={"read": _WRITE_TOOLS},
     plan="plan",
+    stopped="✗ **UserPromptSubmit blocked**: ",
     starts_with_system=True,
 )
 CAPABILITIES = structs.replace(ACP_CAPABILITIES, tokens=True, denials=True, access=tuple(ACCESS))

@@ -11,7 +11,10 @@ from beam.agents.qwen.exec import ACCESS, folder_ignoring_setup, session_flags
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-CAPABILITIES = Capabilities(resume=True, model=True, system=True, interrupt=True, access=("read", "full"))
+CAPABILITIES = Capabilities(resume=True, model=True, system=True, interrupt=True, whole=True, access=("read", "full"))
+# The notice below an answer that did not end on its own.
+_CUT_ROW = r"^\W{0,8}⚠\ufe0f? {1,3}Response truncated due to token limits\.$"
+_END_ROW = r"^\W{0,8}⚠\ufe0f? {1,3}Response stopped (?:due to|for|because) "
 _HORIZONTAL_LINE = r"^─{20,}"
 # The row below the input field once qwen has taken a message: its permission mode. Before 0.24: `? for shortcuts`.
 _MODE_ROW = r"^ {1,3}(?:⏸ Ask permissions|plan mode|auto-accept edits|Auto mode|YOLO mode) \(shift \+ tab to cycle\)"
@@ -28,7 +31,9 @@ profile = Profile(
     pasted=r"\[PastedContent\d+",
     busy_rows=(r"^\s*[⠁-⣿] ", r"^\s+Press ↑ to edit queued messages", _WORKING_ROW),
     zone=8,
-    error_rows=(r"^ {0,2}✕ ",),
+    error_rows=(r"^ {0,2}✕ ", _END_ROW),
+    failed=r"(?m)^ {0,2}✕ +(UserPromptSubmit operation blocked by hook:\n* +\S.*)$",
+    cut_rows=(_CUT_ROW,),
     ready_rows=(r"^\s+\? for shortcuts", _MODE_ROW),
     resumed_rows=(r"^  > \S", r"^\s*[⠁-⣿] Resuming session"),
     dialogs=(
@@ -64,7 +69,7 @@ profile = Profile(
         ),
     ),
     echo_rows=r"^  > (.*)$",
-    noise_rows=(r"^\s*[⠁-⣿] ", r"^\s+\? for shortcuts$", _MODE_ROW, _WORKING_ROW),
+    noise_rows=(r"^\s*[⠁-⣿] ", r"^ {0,4}∴\ufe0e? Thought ", r"^\s+\? for shortcuts$", _MODE_ROW, _WORKING_ROW),
     bullet=r"^  (?:✦|◆\ufe0e?) ",
     indent=4,
     scrollbar="│█",

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from beam.agents.base import Verdict
-from beam.agents.failures import class_of
+from beam.agents.failures import class_of, is_refusal
 from beam.model.outcome import SCREEN, Class, Denial, Evidence, Status
 from beam.process.spawn import ProcessEnd
+from beam.pty_adapter.block import pattern
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.turns.asks import with_denials
 
 _SHOWN_ROWS = 12
+_CLASSES_OF_SCREEN = (Class.AUTH, Class.EMPTY, Class.STOPPED)  # none is retried
 
 
 class TurnEvidence(Struct, frozen=True, kw_only=True):
@@ -84,15 +86,9 @@ def _answered_verdict(seen: TurnEvidence) -> Verdict:
     is_told = seen.end.via == "history" and not seen.command  # then the screen shows no answer, whatever it shows
     if verdict is None or (verdict.status is Status.COMPLETED and verdict.reply is None and not is_told):
         known = verdict or Verdict(status=Status.COMPLETED)
-        verdict = structs.replace(known, reply=seen.reply, lossy=True)
+        verdict = structs.replace(known, reply=_without_notices(seen), lossy=True)
         if seen.end.state is State.ERROR:
-            verdict = structs.replace(
-                verdict,
-                status=Status.FAILED,
-                class_=_failure_class(seen.end.reason),
-                reason=seen.end.reason,
-                reply=None,
-            )
+            verdict = _failed_verdict(verdict, seen.end.reason)
         elif seen.transcript is None and not (seen.reply or seen.end.profile.at_cursor or seen.command):
             verdict = structs.replace(
                 verdict,
@@ -105,17 +101,38 @@ def _answered_verdict(seen: TurnEvidence) -> Verdict:
         verdict.class_ is Class.STOPPED and verdict.lossy is True and seen.reply
     ):  # the screen alone has the hook's words
         verdict = structs.replace(verdict, reason=f"{verdict.reason}{SCREEN}{seen.reply}")
+    if verdict.status is Status.COMPLETED and _is_cut(seen):
+        return structs.replace(verdict, status=Status.TRUNCATED, reason="the answer was cut off by its token limit")
     return verdict
 
 
-def _failure_class(reason: str) -> Class:
-    """Return the class of a failure that only the screen shows.
+def _failed_verdict(verdict: Verdict, reason: str) -> Verdict:
+    """Return the verdict on a turn of which only the screen shows that it failed.
 
     The model may have written the words on the screen. So no class is returned for which `retry` would run the message
     again.
     """
     found = class_of(None, reason)
-    return found if found in (Class.AUTH, Class.EMPTY) else Class.UNKNOWN
+    if found is not Class.STOPPED and is_refusal(reason):
+        return structs.replace(verdict, status=Status.REFUSED, reason=reason, reply=None)
+    class_ = found if found in _CLASSES_OF_SCREEN else Class.UNKNOWN
+    return structs.replace(verdict, status=Status.FAILED, class_=class_, reason=reason, reply=None)
+
+
+def _is_cut(seen: TurnEvidence) -> bool:
+    """Return whether the last row of the answer is the notice that the token limit cut it off. A row above the last is
+    about a part of the answer that the model went on with."""
+    rows = seen.reply.split("\n")
+    return _is_notice(seen, rows[-1])
+
+
+def _without_notices(seen: TurnEvidence) -> str:
+    rows = [row for row in seen.reply.split("\n") if not _is_notice(seen, row)]
+    return "\n".join(rows).strip("\n")
+
+
+def _is_notice(seen: TurnEvidence, row: str) -> bool:
+    return any(pattern(each).search(row) for each in seen.end.profile.cut_rows)
 
 
 def evidence_of(end: TurnEnd) -> Evidence | None:

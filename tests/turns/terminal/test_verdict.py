@@ -9,6 +9,7 @@ from beam.agents.base import Verdict
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.python import profile as PYTHON
+from beam.agents.qwen.screen import profile as QWEN
 from beam.model.outcome import SCREEN, Class, Denial, Evidence, Status, Usage
 from beam.model.policy import Policy
 from beam.model.screen_profile import GENERIC_PROFILE, Profile
@@ -141,3 +142,38 @@ def test_a_failure_that_only_the_screen_tells_is_known_where_nobody_is_logged_in
     verdict = verdict_of(TurnEvidence(end=end, view=View(()), reply="so far"))
     assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, class_, None)
     assert class_ not in Policy().retry
+
+
+NOTICE = "⚠  Response truncated due to token limits."
+
+
+@pytest.mark.parametrize("told", [None, Verdict(status=Status.COMPLETED, reply="half")])
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [(f"half\n  ●︎ {NOTICE}", Status.TRUNCATED), (f"half\n{NOTICE}\n\nthe other half", Status.COMPLETED)],
+)
+def test_an_answer_above_the_notice_that_it_was_cut_off_is_truncated_and_the_notice_is_no_part_of_it(
+    reply: str, status: Status, told: Verdict | None
+) -> None:
+    found = verdict_of(TurnEvidence(end=ended("title", QWEN), view=View(()), reply=reply, transcript=told))
+    assert found.status is status
+    assert "Response" not in (found.reply or "") and (found.reply or "").startswith("half")
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "class_"),
+    [
+        ("[API Error: Model stream ended with empty response text.]", Status.FAILED, Class.EMPTY),
+        ("Agent execution stopped: blocked by policy 7", Status.FAILED, Class.STOPPED),
+        ("UserPromptSubmit operation blocked by hook: no", Status.FAILED, Class.STOPPED),
+        ("The model response was blocked due to safety settings.", Status.REFUSED, None),
+        ("429 slow down", Status.FAILED, Class.UNKNOWN),
+    ],
+)
+def test_a_failure_on_the_screen_has_a_class_that_nobody_retries(
+    reason: str, status: Status, class_: Class | None
+) -> None:
+    end = ended("title", QWEN)
+    end.state, end.reason = State.ERROR, reason
+    found = verdict_of(TurnEvidence(end=end, view=View(())))
+    assert (found.status, found.class_, found.reason) == (status, class_, reason)
