@@ -36,6 +36,7 @@ from beam.conversations.scenario import (
 from beam.conversations.speaking import TurnRunner, message_options
 from beam.conversations.step_files import StepFiles
 from beam.conversations.step_result import first_exit_code, is_failure, kind_of, turn_result
+from beam.model.outcome import Class
 from beam.turns.answer import is_blank
 
 
@@ -166,7 +167,8 @@ class StepRunner:
                 why = turn.cut
                 break
             if outcome.exit_code or is_blank(turn.reply):
-                why = "" if outcome.exit_code else f"{speaker} fell silent"
+                is_silent = not outcome.exit_code or outcome.class_ is Class.EMPTY
+                why = f"{speaker} fell silent" if is_silent else f"{speaker}'s turn was {outcome.status}"
                 break
             floor.add(speaker, turn.reply)
             if until.phrase is not None and until.phrase in turn.reply:

@@ -177,6 +177,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 FAILED = (Status.FAILED, Class.CRASHED, "it fell")
 DENIED = (Status.DENIED, None, "")
+EMPTY = (Status.FAILED, Class.EMPTY, "no answer")
 SAYS_YES = '{"score": 8, "reason": "good work"}'
 
 CASES: list[tuple[str, str, dict[str, list[Answer]], list[tuple[Any, ...]], list[tuple[str, str]]]] = [
@@ -548,6 +549,23 @@ CASES: list[tuple[str, str, dict[str, list[Answer]], list[tuple[Any, ...]], list
             ("a", "x\n\nYou are a in a conversation with b. What is said comes wi"),
             ("b", "x\n\nYou are b in a conversation with a. What is said comes wi"),
         ],
+    ),
+    (
+        "a chat with an empty answer that is allowed",
+        "- {chat: [a, b], prompt: x, allow: [empty]}\n",
+        {"a": ["1"], "b": [EMPTY]},
+        [("passed", "ended: b fell silent", 0)],
+        [
+            ("a", "x\n\nYou are a in a conversation with b. What is said comes wi"),
+            ("b", "x\n\nYou are b in a conversation with a. What is said comes wi"),
+        ],
+    ),
+    (
+        "a chat with a denial that is allowed",
+        "- {chat: [a, b], prompt: x, allow: [denied]}\n",
+        {"a": [DENIED]},
+        [("passed", "ended: a's turn was denied", 0)],
+        [("a", "x\n\nYou are a in a conversation with b. What is said comes wi")],
     ),
     (
         "a chat with a failure",
