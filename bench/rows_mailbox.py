@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 
 from beam.base.clock import SystemClock, rfc3339
-from beam.broker import mailbox
-from beam.broker.agent_requests import carry_out
-from beam.broker.context import RootContext
-from beam.broker.duty import ensure_running
+from beam.broker.asking import mailbox
+from beam.broker.asking.agent_requests import carry_out
+from beam.broker.holder.duty import ensure_running
+from beam.broker.inbox.context import RootContext
 from beam.model.message import Message, Payload, new_id
 from beam.root.discovery import create
 from beam.store.queue import Queue

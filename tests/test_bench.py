@@ -72,5 +72,5 @@ def test_the_way_of_a_message_is_traced_from_the_command_line_to_the_agents_stdi
     way = {(caller[0], callee[0]) for (caller, callee), _ in parts["to stdin"]["calls"]}
     assert ("cli/send.py", "api/verbs/sending.py") in way
     assert ("turns/exec.py", "process/spawn.py") in way
-    assert not any(callee == "broker/closing.py" for _, callee in way)  # what comes after the prompt
+    assert not any(callee == "broker/inbox/closing.py" for _, callee in way)  # what comes after the prompt
     assert len(parts["to stdin"]["calls"]) < len(parts["whole"]["calls"])

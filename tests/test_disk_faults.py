@@ -15,7 +15,7 @@ import pytest
 from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.errors import DiskError, ExitCode
-from beam.broker import registry
+from beam.broker.holder import registry
 from beam.model import events
 from beam.model.message import decode
 from beam.process import tree

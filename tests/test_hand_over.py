@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from beam.base.clock import SystemClock
-from beam.broker import closing
-from beam.broker.agent_requests import carry_out
-from beam.broker.context import RootContext
-from beam.broker.lease import AgentLease
+from beam.broker.asking.agent_requests import carry_out
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import closing
+from beam.broker.inbox.context import RootContext
 from beam.model.events import MessageDead, Notice
 from beam.model.message import new_id
 from beam.store.queue import Entry

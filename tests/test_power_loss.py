@@ -19,11 +19,12 @@ import pytest
 from beam.agents import registry
 from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError
-from beam.broker import mailbox, turn
-from beam.broker.agent_requests import carry_out
-from beam.broker.context import RootContext
-from beam.broker.control import answer_requests
-from beam.broker.lease import AgentLease
+from beam.broker.asking import mailbox
+from beam.broker.asking.agent_requests import carry_out
+from beam.broker.holder import turn
+from beam.broker.holder.control import answer_requests
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.context import RootContext
 from beam.config.resolve import Config, load
 from beam.model import events
 from beam.model.message import Message, Options, Payload, decode, new_id
@@ -89,7 +90,7 @@ class Scene:
     def record(self, patch: pytest.MonkeyPatch) -> None:
         """From now on everything is recorded."""
         self.disk.record(patch)
-        for module in ("beam.turns.engine", "beam.broker.mailbox"):
+        for module in ("beam.turns.engine", "beam.broker.asking.mailbox"):
             patch.setattr(f"{module}.crash_point", self._reached)
         real = Journal._sync
 

@@ -249,7 +249,7 @@ class _Empty(dict[str, set[str]]):
 def _kind(pid: int) -> str | None:
     """What there is to kill: the broker, a worker, a sender, a guard; None for anything else."""
     argv = argv_of(pid)
-    if "beam.broker.worker" in argv:
+    if "beam.broker.serving.worker" in argv:
         return "worker"
     if "beam" in argv and "broker" in argv:
         return "broker"

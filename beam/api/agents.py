@@ -10,7 +10,7 @@ from beam.agents.features import Features, features
 from beam.api.next_mode import next_mode
 from beam.api.status import AgentStatus, folder_of, status_of
 from beam.base.errors import BeamError, CorruptError, NotFoundError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.model.settings import AgentSettings
 from beam.root.paths import AgentPaths
 from beam.store.segment import read_state
@@ -98,7 +98,7 @@ def agent_details(context: RootContext, name: str) -> AgentShown:
     """Return everything about one agent. Raises NotFoundError, ConfigError."""
     resolved = context.config.resolve(name)
     adapter = registry.adapter(resolved.settings.adapter)
-    from beam.broker import standing
+    from beam.broker.inbox import standing
 
     line, status = agent_line(context, name), status_of(context, context.agent_paths(name))
     mode = next_mode(context, resolved, adapter, status)

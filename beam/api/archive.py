@@ -18,7 +18,7 @@ from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UsageError
 from beam.base.faults import crash_point
 from beam.base.steps import Steps
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.config.file import read_bytes
 from beam.config.resolve import AGENT_JSON, parse_agent_json
 from beam.model import events

@@ -11,8 +11,8 @@ from msgspec import Raw, Struct
 from beam.api.find import all_paths
 from beam.base.errors import BeamError, NotFoundError, UsageError
 from beam.base.steps import Steps
-from beam.broker.context import RootContext
-from beam.broker.requests import request
+from beam.broker.asking.requests import request
+from beam.broker.inbox.context import RootContext
 from beam.model.events import PermissionAsked
 from beam.model.state import State
 from beam.root.paths import AgentPaths

@@ -14,7 +14,7 @@ import msgspec
 
 from beam.base import files
 from beam.base.errors import BeamError, LimitError, NotFoundError, UnsupportedError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.pty_adapter.picture import Picture, Runs
 from beam.root.paths import AgentPaths
 from beam.store.segment import read_state

@@ -18,9 +18,9 @@ from msgspec import Struct
 from beam.base import files, own_program
 from beam.base.errors import DiskError, ExitCode, NotFoundError, UnfinishedError, UnsupportedError
 from beam.base.version import __version__
-from beam.broker import registry
-from beam.broker.context import RootContext
-from beam.broker.registry import BrokerFile
+from beam.broker.holder import registry
+from beam.broker.holder.registry import BrokerFile
+from beam.broker.inbox.context import RootContext
 from beam.process import tree
 from beam.process.load import rss_bytes
 from beam.root import discovery
@@ -260,7 +260,7 @@ def serve(
     seconds. `write` is called with each line of the broker's log; the line begins with the time."""
     import asyncio
 
-    from beam.broker import life
+    from beam.broker.serving import life
 
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam.base.errors import NotFoundError, UsageError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.model.events import AnyEvent, SessionStarted, WorkTreeRecorded
 from beam.root.paths import AgentPaths
 from beam.store.reader import Reader

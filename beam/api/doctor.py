@@ -20,8 +20,8 @@ from beam.api.root import check, path_text
 from beam.api.verify import find_damage
 from beam.base import own_program
 from beam.base.errors import BeamError
-from beam.broker import standing
-from beam.broker.context import RootContext, path_note
+from beam.broker.inbox import standing
+from beam.broker.inbox.context import RootContext, path_note
 from beam.process.environment import environment
 from beam.root import ownership
 from beam.turns.choice import face_of

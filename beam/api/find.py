@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from beam.base.errors import NotFoundError, UsageError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.model.message import agent_of
 from beam.root.paths import AgentPaths
 from beam.store.queue import Queue

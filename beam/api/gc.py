@@ -17,9 +17,9 @@ from msgspec import Struct, structs
 from beam.base import files
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import DiskError
-from beam.broker import registry
-from beam.broker.context import RootContext
-from beam.broker.follow import held_briefly
+from beam.broker.asking.follow import held_briefly
+from beam.broker.holder import registry
+from beam.broker.inbox.context import RootContext
 from beam.model.state import CLOSED, DEAD, State
 from beam.process import owned
 from beam.root.paths import REMOVED_PREFIX, AgentPaths, RootPaths

@@ -26,7 +26,7 @@ from beam.base.errors import (
     UsageError,
 )
 from beam.base.steps import Steps, run_async
-from beam.broker.compose import check_replies, check_text, deadline_at, replace_surrogates
+from beam.broker.inbox.compose import check_replies, check_text, deadline_at, replace_surrogates
 from beam.model.limits import Limits
 from beam.model.message import NAME, Message, Options, Payload, check_name, new_id
 from beam.model.outcome import Outcome

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from beam.broker import launch
-from beam.broker.context import RootContext
-from beam.broker.holding import Holder, wait_for_sender
-from beam.broker.lease import AgentLease
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import launch
+from beam.broker.inbox.context import RootContext
+from beam.broker.serving.holding import Holder, wait_for_sender
 from beam.process import tree
 from beam.root.paths import AgentPaths
 from beam.turns.stop import Stop

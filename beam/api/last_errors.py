@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from beam.api.find import all_paths
 from beam.base.errors import BeamError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.model.outcome import Outcome
 from beam.root.paths import AgentPaths

@@ -9,9 +9,9 @@ import msgspec
 
 from beam.base.errors import BeamError, NotFoundError, UnsupportedError
 from beam.base.steps import Steps
-from beam.broker.calls import STEER_TIMEOUT_S
-from beam.broker.context import RootContext
-from beam.broker.requests import request, request_answer
+from beam.broker.asking.requests import request, request_answer
+from beam.broker.holder.calls import STEER_TIMEOUT_S
+from beam.broker.inbox.context import RootContext
 from beam.model.state import State
 from beam.root.paths import AgentPaths
 from beam.store.journal import read_state

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from beam.base.errors import UnfinishedError
 from beam.base.steps import Steps
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.lock import Lock, try_lock
@@ -31,8 +31,8 @@ def wait_for_lock(acquire: Callable[[], Acquired | None]) -> Acquired | None:
 def acquire_agent_lock(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[Lock]:
     """Acquire the agent's lock; if a broker holds it, ask the broker to release it. Raises UnfinishedError while a turn
     holds the lock."""
-    from beam.broker.registry import running_broker
-    from beam.broker.requests import request
+    from beam.broker.asking.requests import request
+    from beam.broker.holder.registry import running_broker
 
     lock = try_lock(paths.lock)
     if lock is None and running_broker(context.home) is not None and paths.dir.is_dir():

@@ -17,8 +17,8 @@ from beam.base import files
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UsageError
 from beam.base.steps import run_blocking
-from beam.broker.context import RootContext
-from beam.broker.follow import held_briefly
+from beam.broker.asking.follow import held_briefly
+from beam.broker.inbox.context import RootContext
 from beam.config import fields, file, source
 from beam.config.fields import ENV_PREFIX
 from beam.config.resolve import AGENT_JSON, encode_agent_json, parse_agent_json
@@ -32,7 +32,7 @@ from beam.store.lock import Lock, short_lock, try_lock
 from beam.trust import ledger
 
 if TYPE_CHECKING:
-    from beam.broker.lease import AgentLease
+    from beam.broker.holder.lease import AgentLease
     from beam.model.events import SessionImported
 
 _COMMAND_LINE = source.Source("the command line")
@@ -145,7 +145,7 @@ def fork_agent(context: RootContext, name: str, new: str, *, by: str, at: str | 
     settings need a trusted folder, UsageError if `new` exists already.
     """
     from beam.api.rewind import last_message_id
-    from beam.broker import standing
+    from beam.broker.inbox import standing
     from beam.model import events
     from beam.store.journal import Journal
     from beam.store.segment import read_state
@@ -288,7 +288,7 @@ def _remaining_sessions_text(context: RootContext, name: str) -> str:
 def _acquire_lease(context: RootContext, paths: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
     """Acquire the agent's lease until the exit stack `held` is closed. Return None if the files are too damaged for a
     lease; in that case only the agent's lock is acquired."""
-    from beam.broker.lease import AgentLease
+    from beam.broker.holder.lease import AgentLease
 
     try:
         lease = wait_for_lock(lambda: AgentLease.acquire(context, paths))
@@ -320,7 +320,7 @@ def _give_up_messages(lease: AgentLease) -> int:
 
     A message that can't be recorded is skipped.
     """
-    from beam.broker import closing
+    from beam.broker.inbox import closing
     from beam.model import events
 
     log = lease.log

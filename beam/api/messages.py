@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from beam.api.find import BOXES, all_paths, queue_of
 from beam.api.turns_now import is_worked_on
 from beam.base.errors import DiskError, NotFoundError
-from beam.broker.context import RootContext
-from beam.broker.follow import forgotten_error, outcome_in
+from beam.broker.asking.follow import forgotten_error, outcome_in
+from beam.broker.inbox.context import RootContext
 from beam.model.outcome import Outcome
 from beam.model.state import State
 from beam.root.paths import AgentPaths

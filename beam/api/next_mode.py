@@ -10,8 +10,8 @@ from msgspec import Struct
 from beam.agents.base import Adapter
 from beam.api.status import AgentStatus
 from beam.base.errors import BeamError
-from beam.broker import registry
-from beam.broker.context import RootContext
+from beam.broker.holder import registry
+from beam.broker.inbox.context import RootContext
 from beam.config.resolve import ResolvedAgent
 from beam.model.message import Access, Options
 from beam.turns.choice import REASON_ASKS, REASON_KEPT, REASON_NOT_KEPT, why_protocol_not_chosen
@@ -27,7 +27,7 @@ class NextMode(Struct, frozen=True, kw_only=True):
 
 def next_mode(context: RootContext, resolved: ResolvedAgent, adapter: Adapter, status: AgentStatus) -> NextMode:
     """Return the mode in which the agent's next message would run if it had no options."""
-    from beam.broker.standing import check_folder
+    from beam.broker.inbox.standing import check_folder
     from beam.turns.choice import face_of
 
     settings, faces = resolved.settings, adapter.card.faces

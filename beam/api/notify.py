@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.config.resolve import BEAM_YAML
 from beam.model.message import new_id
 from beam.model.notification import Notification, NotifyTarget

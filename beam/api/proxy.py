@@ -23,7 +23,7 @@ from beam.proxy.served import ServedRequest
 from beam.store.reader import Reader
 
 if TYPE_CHECKING:
-    from beam.broker.context import RootContext
+    from beam.broker.inbox.context import RootContext
 
 
 class ProxyChecked(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from beam.base.clock import recorded_ns
 from beam.base.errors import BeamError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.model.events import (
     AnyEvent,
     MessageQueued,

@@ -17,7 +17,7 @@ from beam.store.reader import Reader
 from beam.store.segment import read_state
 
 if TYPE_CHECKING:
-    from beam.broker.context import RootContext
+    from beam.broker.inbox.context import RootContext
     from beam.root.paths import AgentPaths
 
 RewindScope = Literal["conversation", "files", "both"]
@@ -57,7 +57,7 @@ def rewind(
     Files are restored first; if the agent's CLI can't do that, nothing changes. Raises NotFoundError for a turn that is
     not in the session, UnsupportedError, UnfinishedError while a turn runs.
     """
-    from beam.broker.requests import request
+    from beam.broker.asking.requests import request
 
     if what not in SCOPES:
         raise UsageError(f"{what!r} can't be taken back", f"one of: {', '.join(SCOPES)}", subject=what)

@@ -12,8 +12,8 @@ from beam.agents.base import Enforced, Face
 from beam.agents.ruled import enforcer_of
 from beam.api import manage
 from beam.base.errors import NotFoundError, UnsupportedError
-from beam.broker.build_request import MESSAGE_RULES_SOURCE
-from beam.broker.context import RootContext
+from beam.broker.inbox.build_request import MESSAGE_RULES_SOURCE
+from beam.broker.inbox.context import RootContext
 from beam.config.resolve import AGENT_JSON, ResolvedAgent
 from beam.model.message import Access, check_name
 from beam.model.rule_lists import RuleLists

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable
 from beam.base.clock import local_time
 from beam.base.errors import LimitError, SignalledError
 from beam.base.steps import run_async
-from beam.broker import duty, registry
-from beam.broker.context import RootContext
-from beam.broker.failure import circuit_state
-from beam.broker.follow import follow, not_found_if_removed, replay_outcome
-from beam.broker.kept import keep_seconds, wait_until_released
-from beam.broker.lease import AgentLease
-from beam.broker.put import put
-from beam.broker.requests import withdraw
+from beam.broker.asking.follow import follow, not_found_if_removed, replay_outcome
+from beam.broker.asking.kept import keep_seconds, wait_until_released
+from beam.broker.asking.requests import withdraw
+from beam.broker.holder import duty, registry
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.context import RootContext
+from beam.broker.inbox.failure import circuit_state
+from beam.broker.inbox.put import put
 from beam.model.events import Event
 from beam.model.message import Message
 from beam.model.outcome import Outcome
@@ -144,8 +144,8 @@ async def _run_here(
         claimed = lease.waiting.claim(due.entries[0])
         if claimed is None:
             return replay_outcome(lease.log.paths, lease.log.state, message.id, seen)
-        from beam.broker.turn import run
-        from beam.broker.wake import wake_turn_on_requests
+        from beam.broker.holder.turn import run
+        from beam.broker.serving.wake import wake_turn_on_requests
         from beam.process import tree
 
         tree.become_subreaper()

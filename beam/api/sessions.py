@@ -13,7 +13,7 @@ from beam.agents import registry
 from beam.base import files
 from beam.base.errors import BeamError, NotFoundError, UnsupportedError, UsageError
 from beam.base.steps import Steps, run_blocking
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.model.message import base_of, check_name, check_session_id
 from beam.root import discovery
@@ -137,7 +137,7 @@ def resume(context: RootContext, agent: str, session_id: str, *, by: str) -> Ste
     A unique beginning of the id, of at least four characters, is enough. Raises NotFoundError for a session that the
     agent never had, UsageError, UnsupportedError if the agent's CLI can't resume sessions.
     """
-    from beam.broker.requests import request
+    from beam.broker.asking.requests import request
 
     settings = context.config.resolve(agent).settings
     paths = context.agent_paths(agent)
@@ -201,7 +201,7 @@ def begin_in_session(
     Return the event that records how much was imported. Raises UsageError if the agent already had a turn or a message.
     """
     from beam.api.lock_wait import lock_new_agent
-    from beam.broker.follow import held_briefly
+    from beam.broker.asking.follow import held_briefly
     from beam.foreign.past import past_events
 
     paths = context.agent_paths(check_name(name))

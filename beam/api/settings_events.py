@@ -12,8 +12,8 @@ import msgspec
 
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError
-from beam.broker.context import RootContext
-from beam.broker.follow import held_briefly
+from beam.broker.asking.follow import held_briefly
+from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.model.message import new_id
 from beam.model.settings import AgentSettings

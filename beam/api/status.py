@@ -12,8 +12,8 @@ from beam.api.find import queue_of
 from beam.api.turns_now import KeptProcess, OnceTurn, Running
 from beam.base.errors import BeamError, DiskError, NotFoundError
 from beam.base.surrogates import escape_surrogates
-from beam.broker.context import RootContext
-from beam.broker.failure import circuit_state
+from beam.broker.inbox.context import RootContext
+from beam.broker.inbox.failure import circuit_state
 from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.model.state import State, Totals
@@ -136,7 +136,7 @@ def _estimate(totals: Totals) -> float | None:
 
 
 def _waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
-    from beam.broker.standing import waiting_reason  # a slow import that most agents do not need
+    from beam.broker.inbox.standing import waiting_reason  # a slow import that most agents do not need
 
     return waiting_reason(context, paths)
 

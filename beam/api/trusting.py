@@ -9,8 +9,8 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from beam.api.find import all_paths, queue_of
-from beam.broker import launch, standing
-from beam.broker.context import RootContext
+from beam.broker.inbox import launch, standing
+from beam.broker.inbox.context import RootContext
 from beam.model.autoloaded import Finding
 from beam.secrets.redact import redact
 from beam.trust import ledger

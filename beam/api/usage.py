@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from beam.base.errors import BeamError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.model.outcome import COST_DIGITS, Usage
 from beam.model.prices import PRICES_AS_OF, estimated_usd
 from beam.model.state import Totals, UsageSum

@@ -9,8 +9,8 @@ from typing import Literal, TypeVar, get_args
 from beam.api import find
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
-from beam.broker.context import RootContext
-from beam.broker.follow import is_just_sent
+from beam.broker.asking.follow import is_just_sent
+from beam.broker.inbox.context import RootContext
 from beam.model.events import MessageDead, MessageRequeued, Notice, TurnClosed, TurnFinished, outcome_of
 from beam.model.outcome import Outcome
 from beam.model.state import REMOVED_CODE
@@ -89,7 +89,7 @@ def wait_for_state(
             )
         if now - served >= _TAKE_OVER_S and not looks_only and not context.is_mailbox(paths.agent):
             served = now
-            from beam.broker.duty import ensure_running
+            from beam.broker.holder.duty import ensure_running
 
             for lane in _paths_with_lanes(paths):
                 entry = find.queue_of(lane).first("new")

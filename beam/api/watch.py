@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from beam.api.find import all_paths
 from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.model.events import AnyEvent
 from beam.root.paths import AgentPaths, RootPaths
 from beam.store.reader import Reader

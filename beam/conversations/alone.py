@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from beam.base.errors import SignalledError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.conversations.held import HeldAgents, StopAll
 from beam.model.events import Event
 from beam.model.message import Message

@@ -18,15 +18,16 @@ from beam.agents.base import Adapter
 from beam.base import files
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UntrustedError
 from beam.base.steps import run_async
-from beam.broker import closing, duty
-from beam.broker import registry as brokers
-from beam.broker.compose import Caller, compose
-from beam.broker.context import RootContext
-from beam.broker.lease import AgentLease
-from beam.broker.put import put
-from beam.broker.requests import request
-from beam.broker.turn import run
-from beam.broker.wake import Wake
+from beam.broker.asking.requests import request
+from beam.broker.holder import duty
+from beam.broker.holder import registry as brokers
+from beam.broker.holder.lease import AgentLease
+from beam.broker.holder.turn import run
+from beam.broker.inbox import closing
+from beam.broker.inbox.compose import Caller, compose
+from beam.broker.inbox.context import RootContext
+from beam.broker.inbox.put import put
+from beam.broker.serving.wake import Wake
 from beam.model.events import Event
 from beam.model.message import Message, Options, base_of
 from beam.model.outcome import Outcome, Status
@@ -237,7 +238,7 @@ class HeldAgents:
                     return outcome
             if stop.reason is not None:
                 _drop_message(lease, message_id, f"stopped by {stop.by}, while it waited")
-            from beam.broker.follow import outcome_in
+            from beam.broker.asking.follow import outcome_in
 
             found = outcome_in(lease.log.paths, read_state(lease.log.paths.journal), message_id)
             if found is not None:

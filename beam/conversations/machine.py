@@ -9,7 +9,7 @@ from beam.agents import registry
 from beam.agents.model_route import router_of
 from beam.agents.options import check_options
 from beam.base.errors import BeamError, UnsupportedError, UsageError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.config.fields import check_adapter
 from beam.conversations.changes import FolderChanges
 from beam.conversations.run_worktree import RunWorktrees

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from beam.base.errors import ExitCode, SignalledError
-from beam.broker import notifying
-from beam.broker.context import RootContext
+from beam.broker.inbox import notifying
+from beam.broker.inbox.context import RootContext
 from beam.conversations.budget import BudgetMeter
 from beam.conversations.changes import FolderChanges
 from beam.conversations.held import HeldAgents, StopAll

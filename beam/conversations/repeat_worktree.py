@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from beam.base.errors import BeamError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.conversations.changes import FolderChanges
 from beam.conversations.result import WorktreeResult
 from beam.conversations.run_worktree import RunWorktrees

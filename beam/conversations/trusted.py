@@ -15,7 +15,7 @@ from pathlib import Path
 from beam.agents import registry
 from beam.base.digest import sha256
 from beam.base.errors import BeamError, UntrustedError
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.config.resolve import SCENARIO
 from beam.conversations.machine import with_scenario
 from beam.conversations.scenario import (

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 
 from msgspec import Struct
 
-from beam.proxy.masks import Canonical
+from beam.proxy.canonical import Canonical
 
 _SHOWN_CHARACTERS = 120
 _TOOL_RESULT = re.compile(r"tool_result|function_call_output|custom_tool_call_output|functionResponse|\"tool\"")

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from beam.proxy.canonical import Canonical, Canonicalizer
 from beam.proxy.differences import Difference, differences, is_in_tool_result
-from beam.proxy.masks import Canonical, Canonicalizer
 from beam.proxy.recording import Exchange
 from beam.proxy.wire import dialects
 from beam.proxy.wire.values import ModelRequest

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from beam.proxy import private
-from beam.proxy.masks import whole_path
+from beam.proxy.canonical import whole_path
 
 _PLACEHOLDER = re.compile(r"\0([0-9]{1,9})\0")  # a piece of a text in several events
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from beam.agents.masks import GENERAL_MASKS, Masks
 from beam.model.outcome import Usage
 from beam.proxy.budget import Budget
-from beam.proxy.masks import GENERAL_MASKS, Masks
 
 
 class ProxyOptions(Struct, frozen=True, kw_only=True):

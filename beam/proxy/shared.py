@@ -9,9 +9,10 @@ from pathlib import Path
 
 from msgspec import structs
 
+from beam.agents.masks import Masks
 from beam.proxy.budget import Spending
+from beam.proxy.canonical import Canonicalizer
 from beam.proxy.ladder import RequestMatcher
-from beam.proxy.masks import Canonicalizer, Masks
 from beam.proxy.moving import FolderReplacer
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.recording import Recorder, Recording, RecordingInfo

@@ -12,7 +12,7 @@ import pytest
 from beam.api import adopt, manage
 from beam.api.adopt import Candidate, Finding, Waiting, candidates
 from beam.base.errors import DiskError, UnfinishedError
-from beam.broker import standing
+from beam.broker.inbox import standing
 from beam.model import events
 from beam.model.message import Options, Payload
 from beam.model.settings import AgentSettings

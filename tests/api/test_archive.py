@@ -9,9 +9,9 @@ import pytest
 from beam.api import archive, lock_wait, manage
 from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
-from beam.broker import closing, standing
-from beam.broker.control import answer_requests
-from beam.broker.duty import step
+from beam.broker.holder.control import answer_requests
+from beam.broker.holder.duty import step
+from beam.broker.inbox import closing, standing
 from beam.model import events
 from beam.model.outcome import Status
 from beam.model.settings import AgentSettings

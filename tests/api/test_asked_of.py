@@ -126,27 +126,27 @@ ROWS = [
     ),
     Row(
         lambda b, m: b.reset("box"),
-        "beam.broker.requests.request",
+        "beam.broker.asking.requests.request",
         lambda b, m: ((b.context, place(b), "reset"), {"by": "human"}),
     ),
     Row(lambda b, m: b.agent("box"), "beam.api.agents.agent_details", lambda b, m: ((b.context, "box"), {})),
     *(
         Row(
             lambda b, m, verb=verb: getattr(b, verb)(m[-6:]),  # type: ignore[misc]
-            "beam.broker.requests.request",
+            "beam.broker.asking.requests.request",
             lambda b, m, verb=verb: ((b.context, place(b), verb, m), {"by": "human", "text": None}),  # type: ignore[misc]
         )
         for verb in ("drop", "retry", "interrupt")
     ),
     Row(
         lambda b, m: b.edit(m, "a \udcff"),
-        "beam.broker.requests.request",
+        "beam.broker.asking.requests.request",
         lambda b, m: ((b.context, place(b), "edit", m), {"by": "human", "text": "a \ufffd"}),
     ),
     *(
         Row(
             lambda b, m, verb=verb: getattr(b, verb)("box"),  # type: ignore[misc]
-            "beam.broker.requests.request",
+            "beam.broker.asking.requests.request",
             lambda b, m, verb=verb: ((b.context, place(b), verb), {"by": "human"}),  # type: ignore[misc]
         )
         for verb in ("pause", "resume")
@@ -196,7 +196,7 @@ ROWS = [
     ),
     Row(
         lambda b, m: b.wait(m[-6:], timeout=3),
-        "beam.broker.follow.follow",
+        "beam.broker.asking.follow.follow",
         lambda b, m: (
             (b.context, place(b), m),
             {"seen": ignore, "timeout": 3, "looks_only": False, "is_sender": False},
@@ -204,32 +204,32 @@ ROWS = [
     ),
     Row(
         lambda b, m: b.wait(m, seen=print),
-        "beam.broker.follow.follow",
+        "beam.broker.asking.follow.follow",
         lambda b, m: (
             (b.context, place(b), m),
             {"seen": print, "timeout": None, "looks_only": False, "is_sender": False},
         ),
     ),
     Row(lambda b, m: b.show(m[-6:]), "beam.api.messages.find_outcome", lambda b, m: ((place(b), m), {})),
-    Row(lambda b, m: b.recv("box"), "beam.broker.mailbox.recv", lambda b, m: ((b.context, place(b), None), {})),
+    Row(lambda b, m: b.recv("box"), "beam.broker.asking.mailbox.recv", lambda b, m: ((b.context, place(b), None), {})),
     Row(
         lambda b, m: b.recv("box", lease=5),
-        "beam.broker.mailbox.recv",
+        "beam.broker.asking.mailbox.recv",
         lambda b, m: ((b.context, place(b), 5), {}),
     ),
     Row(
         lambda b, m: b.recv_wait("box", lease=5),
-        "beam.broker.mailbox.recv",
+        "beam.broker.asking.mailbox.recv",
         lambda b, m: ((b.context, place(b), 5), {}),
     ),
     Row(
         lambda b, m: b.reply(m[-6:], "yes"),
-        "beam.broker.mailbox.reply",
+        "beam.broker.asking.mailbox.reply",
         lambda b, m: ((b.context, place(b), m, "yes"), {"failed": False}),
     ),
     Row(
         lambda b, m: b.reply(m, "no", failed=True),
-        "beam.broker.mailbox.reply",
+        "beam.broker.asking.mailbox.reply",
         lambda b, m: ((b.context, place(b), m, "no"), {"failed": True}),
     ),
     Row(
@@ -498,7 +498,7 @@ def test_waiting_for_several_messages_is_of_each_once_however_it_is_named(
     beam: Beam, message_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = beam.put(beam.message("box", "second", wait=False))
-    asked = Asked("beam.broker.follow.follow", monkeypatch)
+    asked = Asked("beam.broker.asking.follow.follow", monkeypatch)
     ended: list[Any] = []
     found = beam.wait_several([message_id, message_id[-6:], second], timeout=2, ended=ended.append)
     assert found == ended == [asked.answer, asked.answer]

@@ -18,8 +18,9 @@ from beam.api import broker
 from beam.api.broker import BrokerStatus
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.version import __version__
-from beam.broker import life, registry
-from beam.broker.registry import BrokerFile
+from beam.broker.holder import registry
+from beam.broker.holder.registry import BrokerFile
+from beam.broker.serving import life
 from beam.process import tree
 from beam.root.paths import RootPaths
 from beam.store.lock import try_lock

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from beam.api import Beam
 from beam.api.verbs.sending import SendVerbs
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UsageError
-from beam.broker.control import NO_KEPT_PROCESS
+from beam.broker.holder.control import NO_KEPT_PROCESS
 from beam.model import events
 from beam.model.message import Message, Options, Payload, SessionContext
 from beam.model.rule_lists import RuleLists
@@ -241,7 +241,9 @@ def test_why_messages_do_not_run_now_is_reported(root: Root, beam: Beam, monkeyp
     record(root, "worker", events.QueuePaused(by="x"))
     assert beam.notes(message)[1:] == ["the queue of worker is paused; beam queue resume worker"]
     record(root, "worker", events.QueueResumed(by="x"))
-    monkeypatch.setattr("beam.broker.standing.waiting_reason", lambda context, paths: f"no trust in {paths.agent}")
+    monkeypatch.setattr(
+        "beam.broker.inbox.standing.waiting_reason", lambda context, paths: f"no trust in {paths.agent}"
+    )
     assert beam.notes(message)[1:] == ["what waits for worker keeps waiting: no trust in worker"]
     once = beam.message("worker", "hi", once=True)
     beam.notes(once)
@@ -278,10 +280,10 @@ class Put:
 
             return made
 
-        monkeypatch.setattr("beam.broker.registry.yield_to_broker", steps("yields"))
-        monkeypatch.setattr("beam.broker.kept.wait_until_released", steps("waits"))
+        monkeypatch.setattr("beam.broker.holder.registry.yield_to_broker", steps("yields"))
+        monkeypatch.setattr("beam.broker.asking.kept.wait_until_released", steps("waits"))
         monkeypatch.setattr(
-            "beam.broker.launch.ensure_worker", lambda context, paths: self.did.append(("runs", paths.lane))
+            "beam.broker.inbox.launch.ensure_worker", lambda context, paths: self.did.append(("runs", paths.lane))
         )
 
 
@@ -313,7 +315,7 @@ def test_a_queued_message_has_its_id_although_no_process_can_be_started_for_it(
     def fail(*_: object) -> None:
         raise DiskError("can't start a process in x")
 
-    monkeypatch.setattr("beam.broker.launch.start_worker", lambda context, paths: None)
+    monkeypatch.setattr("beam.broker.inbox.launch.start_worker", lambda context, paths: None)
     fine, waiting = (beam.message("worker", text, wait=False) for text in ("one", "two"))
     assert beam.put(fine) == fine.id
     monkeypatch.setattr(f"beam.{part}", fail)
@@ -433,7 +435,7 @@ def test_who_leaves_a_stream_ends_its_turn(beam: Beam, monkeypatch: pytest.Monke
         return "done"
 
     monkeypatch.setattr("beam.api.send.send", send)
-    monkeypatch.setattr("beam.broker.requests.request", request)
+    monkeypatch.setattr("beam.broker.asking.requests.request", request)
     monkeypatch.setattr(SendVerbs, "_find", lambda self, given: (self.context.agent_paths("box"), given))
     for _ in beam.stream("box", "hi"):
         break
@@ -522,7 +524,7 @@ def test_a_process_is_released_only_where_one_is_kept_or_a_turn_runs(
         asked.append((paths.agent, verb, by))
         return "closed"
 
-    monkeypatch.setattr("beam.broker.requests.request", request)
+    monkeypatch.setattr("beam.broker.asking.requests.request", request)
     assert beam.release_agent("worker") == NO_KEPT_PROCESS.format("worker") and asked == []
     record(root, "worker", started())
     assert beam.release_agent("worker") == "closed"

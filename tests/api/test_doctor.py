@@ -13,7 +13,7 @@ from beam.api import doctor
 from beam.api.doctor import checks
 from beam.api.verify import find_damage
 from beam.base.clock import SystemClock
-from beam.broker import standing
+from beam.broker.inbox import standing
 from tests.support.context import Root
 
 

@@ -11,8 +11,9 @@ from beam.api import gc
 from beam.api.gc import CollectResult, collect
 from beam.base import files
 from beam.base.directory_tree import remove_tree
-from beam.broker import closing, mailbox
-from beam.broker.lease import AgentLease
+from beam.broker.asking import mailbox
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import closing
 from beam.model import events
 from beam.root import directories
 from beam.root.paths import AgentPaths
@@ -168,7 +169,7 @@ def test_a_message_that_comes_while_its_lane_is_removed_is_kept(root: Root, monk
         real(source, target)
 
     monkeypatch.setattr(gc.files, "move", move)
-    monkeypatch.setattr("beam.broker.launch.ensure_worker", lambda context, of: started.append(of))
+    monkeypatch.setattr("beam.broker.inbox.launch.ensure_worker", lambda context, of: started.append(of))
     started: list[AgentPaths] = []
     assert collect(root.context).removed == ()
     assert [path.name for path in (place.queue / "new").iterdir()] == [f"{1:020d}-box-x.json"]
@@ -231,7 +232,7 @@ def test_a_message_whose_worker_found_the_agent_held_gets_another(
     is_dry: bool, root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[AgentPaths] = []
-    monkeypatch.setattr("beam.broker.launch.start_worker", lambda context, of: started.append(of))
+    monkeypatch.setattr("beam.broker.inbox.launch.start_worker", lambda context, of: started.append(of))
     for agent in ("worker", "other"):
         root.put(agent)
     aged(root, below=root.place("other").queue)

@@ -13,9 +13,9 @@ import pytest
 
 from beam.api.gc import collect
 from beam.base.errors import NotFoundError, UnfinishedError
-from beam.broker import mailbox
-from beam.broker.control import answer_requests
-from beam.broker.lease import AgentLease
+from beam.broker.asking import mailbox
+from beam.broker.holder.control import answer_requests
+from beam.broker.holder.lease import AgentLease
 from beam.model import events
 from beam.model.message import decode
 from beam.model.state import CLOSED, DEAD

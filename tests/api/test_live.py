@@ -61,7 +61,7 @@ def kept(root: Root, via: str = "dialogue") -> None:
 def test_a_text_goes_to_the_turn_that_runs(root: Root, paths: Any, holder: Holder) -> None:
     record(root, "worker", started(via="dialogue"))
     assert result(live.steer(root.context, paths, "left", by="ann")) == "the agent has read the text in the turn of m-1"
-    from beam.broker.calls import STEER_TIMEOUT_S
+    from beam.broker.holder.calls import STEER_TIMEOUT_S
 
     assert holder.asked == [("worker", "steer", "m-1", {"by": "ann", "text": "left", "timeout": STEER_TIMEOUT_S + 5.0})]
 

@@ -25,7 +25,8 @@ from beam.base.errors import (
     UsageError,
 )
 from beam.base.steps import Steps
-from beam.broker import follow, mailbox, standing
+from beam.broker.asking import follow, mailbox
+from beam.broker.inbox import standing
 from beam.config.resolve import encode_agent_json
 from beam.model import events
 from beam.model.outcome import Point
@@ -397,8 +398,8 @@ def asked_of_broker(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object])
         then()
         return "released"
 
-    monkeypatch.setattr("beam.broker.requests.request", request)
-    monkeypatch.setattr("beam.broker.registry.running_broker", lambda home: object())
+    monkeypatch.setattr("beam.broker.asking.requests.request", request)
+    monkeypatch.setattr("beam.broker.holder.registry.running_broker", lambda home: object())
     return asked
 
 

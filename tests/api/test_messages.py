@@ -8,7 +8,7 @@ from msgspec import structs
 
 from beam.api.messages import PendingMessage, QueueItem, find_outcome, queue_items
 from beam.base.errors import NotFoundError
-from beam.broker import mailbox
+from beam.broker.asking import mailbox
 from beam.model.outcome import Outcome
 from tests.support.context import Root
 from tests.support.journals import record, started

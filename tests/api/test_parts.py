@@ -337,7 +337,7 @@ def test_the_mode_of_the_next_message_is_reported_with_the_reason(
 ) -> None:
     (root.base / "beam.yaml").write_text(f"agents:\n  one: {{{settings}}}\n")
     root.reload()
-    monkeypatch.setattr("beam.broker.registry.running_broker", lambda home: object() if runs else None)
+    monkeypatch.setattr("beam.broker.holder.registry.running_broker", lambda home: object() if runs else None)
     seen = SimpleNamespace(unfit=unfit)
     monkeypatch.setattr("beam.turns.cli_version.last_seen_version", lambda *given: seen if unfit else None)
     resolved = root.context.config.resolve("one")
@@ -566,7 +566,9 @@ def test_what_waits_where_a_program_left_goes_to_its_sender_or_a_worker(
 
     monkeypatch.setattr("beam.api.keeping.Holder", Holder)
     monkeypatch.setattr("beam.api.keeping.wait_for_sender", leave)
-    monkeypatch.setattr("beam.broker.launch.ensure_worker", lambda context, paths: did.append(("runs", paths.agent)))
+    monkeypatch.setattr(
+        "beam.broker.inbox.launch.ensure_worker", lambda context, paths: did.append(("runs", paths.agent))
+    )
     for name in ("worker", "other"):
         if name == "worker":
             root.put(name)
@@ -708,7 +710,7 @@ def test_dead_letters_are_dropped_one_by_one(root: Root, monkeypatch: pytest.Mon
             raise NotFoundError("somebody was quicker")
         return "dropped"
 
-    monkeypatch.setattr("beam.broker.requests.request", request)
+    monkeypatch.setattr("beam.broker.asking.requests.request", request)
     assert beam.drop_dead() == ["box-2aaa"]
 
 

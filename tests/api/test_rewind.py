@@ -10,7 +10,7 @@ from beam.api import live, rewind
 from beam.api.rewind import RewindResult, last_message_id
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.base.steps import Steps
-from beam.broker import requests
+from beam.broker.asking import requests
 from beam.model import events
 from beam.model.outcome import Point
 from tests.support.context import Root

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from beam.api import Beam
 from beam.api.send import _acquire_lease, _each_once
-from beam.broker import standing
-from beam.broker.lease import AgentLease
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import standing
 from beam.model import events
 from beam.store.segment import Fold
 from beam.turns.stop import Stop

@@ -239,9 +239,9 @@ def test_a_message_is_run_if_nothing_is_ahead_of_it(
 
     monkeypatch.setattr(module.duty, "step", step)
     monkeypatch.setattr(module, "replay_outcome", lambda paths, state, message_id, seen: "replayed")
-    monkeypatch.setattr("beam.broker.turn.run", run)
+    monkeypatch.setattr("beam.broker.holder.turn.run", run)
     monkeypatch.setattr("beam.process.tree.become_subreaper", lambda: lease.given.append("reaps"))
-    monkeypatch.setattr("beam.broker.wake.wake_turn_on_requests", lambda lease: contextlib.nullcontext())
+    monkeypatch.setattr("beam.broker.serving.wake.wake_turn_on_requests", lambda lease: contextlib.nullcontext())
     stop: Any = object()
     assert asyncio.run(module._run_here(lease, message, stop, print, looked_at=looked_at)) == outcome
     stepped = ("stepped", message.id if trusted else None)

@@ -11,7 +11,7 @@ from beam.api import lock_wait, sessions
 from beam.api.sessions import SessionLine, begin_in_session, parse_session, resume, session_lines
 from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.steps import Steps
-from beam.broker import requests
+from beam.broker.asking import requests
 from beam.model import events
 from beam.store.lock import try_lock
 from tests.support.context import Root

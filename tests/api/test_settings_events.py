@@ -8,7 +8,7 @@ import pytest
 
 from beam.api import manage
 from beam.api.settings_events import differences
-from beam.broker import control
+from beam.broker.holder import control
 from beam.model import events
 from beam.model.settings import AgentSettings
 from beam.root.paths import AgentPaths
@@ -61,7 +61,7 @@ def test_while_somebody_has_the_agent_its_holder_records_the_change(root: Root) 
 
 def test_a_message_whose_worker_found_the_agent_held_gets_another(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[AgentPaths] = []
-    monkeypatch.setattr("beam.broker.launch.start_worker", lambda context, of: started.append(of))
+    monkeypatch.setattr("beam.broker.inbox.launch.start_worker", lambda context, of: started.append(of))
     manage.change_agent(root.context, "worker", {"model": "m"})
     assert started == []
     root.put("worker")

@@ -11,7 +11,7 @@ from beam.api import manage, waits
 from beam.api.waits import AwaitedState, run_waits, wait_for_state
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
-from beam.broker import mailbox
+from beam.broker.asking import mailbox
 from beam.model import events
 from beam.model.outcome import Status
 from beam.root import discovery
@@ -234,7 +234,7 @@ def test_somebody_is_found_for_what_waits(
     agent: str, looks_only: bool, is_just_sent: bool, runs: bool, root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ensured: list[Any] = []
-    monkeypatch.setattr("beam.broker.duty.ensure_running", lambda context, paths: ensured.append(paths))
+    monkeypatch.setattr("beam.broker.holder.duty.ensure_running", lambda context, paths: ensured.append(paths))
     monkeypatch.setattr(waits, "is_just_sent", lambda *_: is_just_sent)
     root.put(agent)
     steps = waiting_for(root, "idle", looks_only=looks_only, agent=agent)

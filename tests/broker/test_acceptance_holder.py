@@ -36,7 +36,7 @@ def test_the_next_message_is_run_by_the_same_process_and_status_says_who_keeps_i
     assert (first.code, first.out, first.err) == (0, "1 one small\n", "")
     held = kept(worker)
     assert held is not None and held["via"] == "dialogue" and held["until"] is not None
-    assert held["holder"] in processes_with("beam.broker.worker")
+    assert held["holder"] in processes_with("beam.broker.serving.worker")
     assert f"by pid {held['holder']}" in worker("status", "worker").out
     assert send(worker, "two").out == "2 two small\n"
     assert [since for _, since in started(worker)] == [None, 1]
@@ -132,7 +132,9 @@ def test_it_gives_way_to_a_broker_which_keeps_its_own(worker: Cli) -> None:
     assert before is not None
     assert worker("broker", "start").code == 0
     eventually(lambda: reasons(worker) == ["a broker serves the agent from now on"])
-    eventually(lambda: before["holder"] not in processes_with("beam.broker.worker") and is_held(worker, "worker"))
+    eventually(
+        lambda: before["holder"] not in processes_with("beam.broker.serving.worker") and is_held(worker, "worker")
+    )
     broker = worker("broker", "status", "--json").json["pid"]
     assert "own limits" in send(worker, "--keep", "5m", "two").err
     held = kept(worker)

@@ -80,7 +80,7 @@ def workers(beam: Cli) -> list[int]:
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 argv = (entry / "cmdline").read_bytes().split(b"\0")
-                if b"beam.broker.worker" in argv and str(beam.root).encode() in argv:
+                if b"beam.broker.serving.worker" in argv and str(beam.root).encode() in argv:
                     found.append(int(entry.name))
     return found
 

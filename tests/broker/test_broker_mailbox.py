@@ -11,9 +11,9 @@ import pytest
 from beam.api.messages import find_outcome
 from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.broker import mailbox
-from beam.broker.duty import ensure_running
-from beam.broker.follow import follow, outcome_in
+from beam.broker.asking import mailbox
+from beam.broker.asking.follow import follow, outcome_in
+from beam.broker.holder.duty import ensure_running
 from beam.model import events
 from beam.model.outcome import Class, Status
 from beam.store.journal import read_state

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from beam.base.errors import UnsupportedError
-from beam.broker.build_request import build_turn_request
-from beam.broker.lease import AgentLease
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.build_request import build_turn_request
 from beam.model import events
 from beam.model.message import Access, Options
 from beam.model.outcome import Total, Usage

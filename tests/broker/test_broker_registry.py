@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from beam.base.errors import UsageError
-from beam.broker import launch, registry
-from beam.broker.registry import BrokerFile, yield_to_broker
+from beam.broker.holder import registry
+from beam.broker.holder.registry import BrokerFile, yield_to_broker
+from beam.broker.inbox import launch
 from beam.process import tree
 from beam.root import directories
 from beam.store.lock import try_lock

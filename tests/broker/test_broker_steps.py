@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from beam.base.errors import DiskError
-from beam.broker import duty, launch
-from beam.broker.loop import Broker
-from beam.broker.served import ServedAgent
-from beam.broker.wake import Wake
+from beam.broker.holder import duty
+from beam.broker.inbox import launch
+from beam.broker.serving.loop import Broker
+from beam.broker.serving.served import ServedAgent
+from beam.broker.serving.wake import Wake
 from beam.model import events
 from beam.store import lanes
 from tests.broker.test_broker_control import ask
@@ -263,7 +264,7 @@ def in_lane(root: Root, lane: str, *, at_s: float = -60.0) -> None:
     """A message in a lane whose own worker should have taken it long ago."""
     root.place("worker")
     paths = root.context.agent_paths("worker", lane)
-    from beam.broker.put import put
+    from beam.broker.inbox.put import put
 
     put(root.context, paths, root.message("worker"))
     import os

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam.broker.build_request import beam_executable, build_turn_request, rules_for, sender_of
-from beam.broker.lease import AgentLease
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.build_request import beam_executable, build_turn_request, rules_for, sender_of
 from beam.model import events
 from beam.model.message import Message, Options, SessionContext
 from beam.model.outcome import Status, Total, Usage
@@ -147,7 +147,7 @@ def test_an_agent_that_can_not_be_read_leaves_nothing_known_of_its_session(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from beam.base.errors import DiskError
-    from beam.broker import build_request
+    from beam.broker.inbox import build_request
 
     def fails(journal: Path) -> None:
         raise DiskError("can't read")

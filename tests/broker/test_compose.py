@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import BeamError, LimitError, NotFoundError, UsageError
-from beam.broker.compose import Caller, check_text, compose, replace_surrogates
+from beam.broker.inbox.compose import Caller, check_text, compose, replace_surrogates
 from beam.model.limits import Limits
 from beam.model.message import Message, Options, Payload, SessionContext, Spent, encode
 from tests.support.context import FakeClock

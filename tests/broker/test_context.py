@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beam.broker.agent_requests import carry_out
-from beam.broker.context import RootContext
+from beam.broker.asking.agent_requests import carry_out
+from beam.broker.inbox.context import RootContext
 from beam.config.parsed import PARSED_JSON
 from beam.root import discovery
 from beam.root.paths import RootPaths

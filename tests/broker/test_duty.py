@@ -6,8 +6,10 @@ import pytest
 
 from beam.base.clock import rfc3339
 from beam.base.errors import UnfinishedError
-from beam.broker import duty, launch, mailbox
-from beam.broker.context import RootContext
+from beam.broker.asking import mailbox
+from beam.broker.holder import duty
+from beam.broker.inbox import launch
+from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.root.paths import AgentPaths
 from beam.store import control
@@ -129,7 +131,7 @@ def test_who_waits_takes_one_step_for_an_agent_that_nobody_has(root: Root, monke
 
 
 def test_who_waits_for_a_blocked_agent_is_told(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam.broker.recovery.recover", lambda log: "processes are left")
+    monkeypatch.setattr("beam.broker.holder.recovery.recover", lambda log: "processes are left")
     with pytest.raises(UnfinishedError, match="worker is blocked: processes are left") as caught:
         duty.ensure_running(root.context, root.place("worker"))
     assert caught.value.kind == "blocked"

@@ -7,9 +7,9 @@ import pytest
 
 from beam.base.clock import rfc3339
 from beam.base.errors import LimitError
-from beam.broker import failure
-from beam.broker.lease import AgentLease
-from beam.broker.put import put
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import failure
+from beam.broker.inbox.put import put
 from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Class, Status
@@ -106,7 +106,7 @@ def test_what_all_branches_cost_is_one_sum_where_it_is_bounded(root: Root) -> No
 
 @pytest.mark.slow
 def test_a_reply_into_a_thread_without_budget_is_said_to_be_dead_at_once(root: Root) -> None:
-    from beam.broker import mailbox
+    from beam.broker.asking import mailbox
 
     bounded(root, thread_turns=2)
     message = root.put("box", hops=1, sender="asker", reply="queue")

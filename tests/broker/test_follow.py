@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 
 from beam.base.errors import CorruptError, DiskError, NotFoundError, UnfinishedError
-from beam.broker import mailbox
-from beam.broker.follow import follow, held_briefly, is_just_sent, not_found_if_removed, outcome_in, replay_outcome
+from beam.broker.asking import mailbox
+from beam.broker.asking.follow import (
+    follow,
+    held_briefly,
+    is_just_sent,
+    not_found_if_removed,
+    outcome_in,
+    replay_outcome,
+)
 from beam.model import events
 from beam.model.events import Event
 from beam.model.message import Message
@@ -128,7 +135,9 @@ def test_workers_that_end_without_a_word_are_started_less_and_less_often_and_giv
 ) -> None:
     message = root.put("worker", reply="wait")
     started: list[float] = []
-    monkeypatch.setattr("beam.broker.launch.start_worker", lambda context, place: started.append(root.clock.elapsed))
+    monkeypatch.setattr(
+        "beam.broker.inbox.launch.start_worker", lambda context, place: started.append(root.clock.elapsed)
+    )
     steps = follow(root.context, root.place("worker"), message.id, seen=lambda event: None)
     with pytest.raises(UnfinishedError, match="ended without running a message") as given_up:
         for pause in steps:
@@ -143,7 +152,7 @@ def test_workers_that_end_without_a_word_are_started_less_and_less_often_and_giv
 def test_who_only_waits_leaves_what_was_just_sent_to_its_senders_worker_and_an_old_message_to_nobody(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from beam.broker import duty
+    from beam.broker.holder import duty
 
     looked: list[str | None] = []
     monkeypatch.setattr(duty, "ensure_running", lambda context, paths, message_id=None: looked.append(message_id))
@@ -182,7 +191,7 @@ def test_an_outcome_that_was_removed_with_its_part_of_the_journal_is_reported(
     def gone(journal: Path, seq: int) -> None:
         raise DiskError("it is gone", kind=GONE_KIND)
 
-    monkeypatch.setattr("beam.broker.follow.read_event", gone)
+    monkeypatch.setattr("beam.broker.asking.follow.read_event", gone)
     with pytest.raises(NotFoundError) as error:
         outcome_in(root.place("worker"), state, message.id)
     assert (error.value.message, error.value.hint, error.value.subject) == (
@@ -197,14 +206,14 @@ def test_an_outcome_that_can_not_be_read_or_is_none_is_an_error(root: Root, monk
     paths = root.place("worker")
     state = read_state(paths.journal)
     seq = state.known[message.id].outcome_seq
-    monkeypatch.setattr("beam.broker.follow.read_event", lambda journal, seq: events.TurnClosed())
+    monkeypatch.setattr("beam.broker.asking.follow.read_event", lambda journal, seq: events.TurnClosed())
     with pytest.raises(CorruptError, match=f"event {seq} of {paths.journal} is not an outcome"):
         outcome_in(paths, state, message.id)
 
     def unreadable(journal: Path, seq: int) -> None:
         raise DiskError("can't read")
 
-    monkeypatch.setattr("beam.broker.follow.read_event", unreadable)
+    monkeypatch.setattr("beam.broker.asking.follow.read_event", unreadable)
     with pytest.raises(DiskError, match="can't read"):
         outcome_in(paths, state, message.id)
 
@@ -237,7 +246,7 @@ def test_who_goes_on_from_an_event_sees_those_after_it_also_of_a_turn_that_is_ov
 def test_who_only_looks_starts_nothing_and_waits_for_the_time_that_was_given(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from beam.broker import duty
+    from beam.broker.holder import duty
 
     monkeypatch.setattr(duty, "ensure_running", lambda *_: pytest.fail("it only looks"))
     message = root.put("worker", reply="wait")
@@ -260,7 +269,7 @@ def test_who_only_looks_starts_nothing_and_waits_for_the_time_that_was_given(
 def test_the_holder_is_looked_for_every_half_second_and_workers_ever_more_rarely(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from beam.broker import duty
+    from beam.broker.holder import duty
 
     looks: list[float] = []
     starts = [False]
@@ -292,7 +301,7 @@ def test_the_holder_is_looked_for_every_half_second_and_workers_ever_more_rarely
 
 
 def test_events_that_come_begin_the_patience_anew(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    from beam.broker import duty
+    from beam.broker.holder import duty
 
     looks: list[float] = []
 
@@ -398,7 +407,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[AgentPaths]:
         lock.release()
         started.append(paths)
 
-    monkeypatch.setattr("beam.broker.launch.start_worker", start)
+    monkeypatch.setattr("beam.broker.inbox.launch.start_worker", start)
     return started
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from beam.api.send import send
 from beam.base.errors import NotFoundError
-from beam.broker.follow import follow
-from beam.broker.lease import AgentLease
-from beam.broker.put import put
+from beam.broker.asking.follow import follow
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.put import put
 from beam.model import events
 from beam.model.message import Message, Payload
 from beam.root.paths import AgentPaths

@@ -10,9 +10,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from beam.broker import duty, holding, registry, stranded
-from beam.broker.holding import Holder, has_sender_environment
-from beam.broker.lease import AgentLease
+from beam.broker.holder import duty, registry, stranded
+from beam.broker.holder.lease import AgentLease
+from beam.broker.serving import holding
+from beam.broker.serving.holding import Holder, has_sender_environment
 from beam.model import events
 from beam.model.message import Message, Options
 from beam.model.rule_lists import RuleLists

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from beam.broker.holding import Holder, wait_for_sender
+from beam.broker.serving.holding import Holder, wait_for_sender
 from beam.store.queue import Queue
 from tests.support.context import Root
 
@@ -42,7 +42,7 @@ def test_a_kept_process_is_let_go_when_the_root_is_gone_or_a_broker_serves(
 ) -> None:
     from types import SimpleNamespace
 
-    from beam.broker import holding
+    from beam.broker.serving import holding
 
     monkeypatch.setattr(holding.registry, "broker_serves_root", lambda _: is_served)
     lease = SimpleNamespace(is_in_place=lambda: is_root_there, log=SimpleNamespace(context=SimpleNamespace(home=None)))

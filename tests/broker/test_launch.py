@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from beam.base.errors import DiskError
-from beam.broker import launch
+from beam.broker.inbox import launch
 from beam.process import tree
 from tests.support.context import Root
 
@@ -39,7 +39,7 @@ def test_a_worker_is_a_process_of_its_own_in_the_project_folder(root: Root, star
     (call,) = started
     descriptor = call.pop("stderr")
     assert call == {
-        "argv": [sys.executable, "-P", "-m", "beam.broker.worker", str(root.context.home.root), "worker"],
+        "argv": [sys.executable, "-P", "-m", "beam.broker.serving.worker", str(root.context.home.root), "worker"],
         "stdin": subprocess.DEVNULL,
         "stdout": subprocess.DEVNULL,
         "cwd": root.base,

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from beam.base.errors import DiskError
-from beam.broker import duty, failure, turn
-from beam.broker.lease import AgentLease
+from beam.broker.holder import duty, turn
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import failure
 from beam.model import events
 from beam.model.message import decode, digest, encode
 from beam.model.outcome import Status

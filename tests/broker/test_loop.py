@@ -18,14 +18,15 @@ import pytest
 
 from beam.base.clock import SystemClock, rfc3339
 from beam.base.errors import DiskError
-from beam.broker import launch, standing, stranded
-from beam.broker.context import RootContext
-from beam.broker.lease import AgentLease
-from beam.broker.life import run
-from beam.broker.loop import Broker
-from beam.broker.roster import Roster
-from beam.broker.served import ServedAgent
-from beam.broker.wake import Wake
+from beam.broker.holder import stranded
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import launch, standing
+from beam.broker.inbox.context import RootContext
+from beam.broker.serving.life import run
+from beam.broker.serving.loop import Broker
+from beam.broker.serving.roster import Roster
+from beam.broker.serving.served import ServedAgent
+from beam.broker.serving.wake import Wake
 from beam.model.events import MessageClaimed, QueuePaused, TurnFinished
 from beam.model.message import Options
 from beam.model.outcome import Status

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from beam.base.errors import DiskError
-from beam.broker import launch, notifying
+from beam.broker.inbox import launch, notifying
 from beam.model import events
 from beam.model.outcome import Status
 from beam.notify import spool

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from beam.base.errors import BeamError, DiskError, NotFoundError
-from beam.broker import closing
-from beam.broker.put import find_receiver, put
+from beam.broker.inbox import closing
+from beam.broker.inbox.put import find_receiver, put
 from beam.model.message import keyed_id
 from beam.store import lanes
 from beam.store.queue import Queue

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from beam.base import files
-from beam.broker.outbox import Outboxes
-from beam.broker.sender import Sender
+from beam.broker.inbox.outbox import Outboxes
+from beam.broker.inbox.sender import Sender
 from beam.model import events
 from beam.model.events import Owner
 from beam.model.message import Message
@@ -195,7 +195,7 @@ def test_an_agent_whose_last_turn_ran_elsewhere_is_blocked_and_says_so_once(root
 def test_a_blocked_agent_goes_on_once_what_blocked_it_is_gone(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     message, _ = died_at(root, "sent", owner=ELSEWHERE)
     root.hold("worker").close()
-    monkeypatch.setattr("beam.broker.recovery.tree.is_alive", lambda owner: False)
+    monkeypatch.setattr("beam.broker.holder.recovery.tree.is_alive", lambda owner: False)
     lease = root.hold("worker")
     assert (lease.blocked, lease.log.state.blocked) == (None, None)
     assert root.boxes("worker") == {"dead": [message.id]}

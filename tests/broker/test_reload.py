@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.broker.reload import ConfigWatch
+from beam.broker.serving.reload import ConfigWatch
 from tests.support.context import Root
 
 _ONE_MORE = "agents:\n  worker: {command: [cat]}\n  extra: {command: [cat]}\n"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from beam.broker import standing
-from beam.broker.build_request import build_turn_request
-from beam.broker.lease import AgentLease
-from beam.broker.renewal import Renewal, only_adds_entries
+from beam.broker.holder.lease import AgentLease
+from beam.broker.holder.renewal import Renewal, only_adds_entries
+from beam.broker.inbox import standing
+from beam.broker.inbox.build_request import build_turn_request
 from beam.trust import ledger
 from tests.support.context import Root
 

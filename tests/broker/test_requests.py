@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from beam.base.errors import BeamError, ExitCode, UnfinishedError
-from beam.broker import mailbox
-from beam.broker.requests import request, withdraw
+from beam.broker.asking import mailbox
+from beam.broker.asking.requests import request, withdraw
 from beam.model.outcome import Status
 from beam.store.lock import try_lock
 from tests.support.context import Root

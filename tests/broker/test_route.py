@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from beam.base.errors import DiskError
-from beam.broker import closing, launch, route
+from beam.broker.inbox import closing, launch, route
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import SessionContext, decode

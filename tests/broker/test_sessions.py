@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import LimitError
-from beam.broker import turn as agent_turn
-from beam.broker.sessions import session_lock
+from beam.broker.holder import turn as agent_turn
+from beam.broker.holder.sessions import session_lock
 from beam.model import events
 from beam.model.outcome import Status
 from beam.turns.stop import Stop

@@ -13,12 +13,14 @@ import msgspec
 import pytest
 
 from beam.base.errors import CorruptError, DiskError, LimitError, NotFoundError, UnfinishedError, UsageError
-from beam.broker import closing, failure, launch, mailbox, recovery, registry, stranded
-from beam.broker.context import RootContext
-from beam.broker.lease import AgentLease
-from beam.broker.registry import BrokerFile
-from beam.broker.roster import Roster
-from beam.broker.sessions import session_lock
+from beam.broker.asking import mailbox
+from beam.broker.holder import recovery, registry, stranded
+from beam.broker.holder.lease import AgentLease
+from beam.broker.holder.registry import BrokerFile
+from beam.broker.holder.sessions import session_lock
+from beam.broker.inbox import closing, failure, launch
+from beam.broker.inbox.context import RootContext
+from beam.broker.serving.roster import Roster
 from beam.model import events
 from beam.model.message import Spent
 from beam.model.outcome import Class, Status
@@ -285,7 +287,7 @@ def test_a_mailbox_that_another_process_holds_is_waited_for_and_then_refused(roo
 def test_a_mailbox_that_can_not_be_used_is_let_go(
     root: Root, monkeypatch: pytest.MonkeyPatch, is_blocked: bool
 ) -> None:
-    from beam.broker import duty
+    from beam.broker.holder import duty
 
     def step(lease: Any, **_: Any) -> duty.DueWork:
         if is_blocked:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from beam.broker import standing
-from beam.broker.standing import FolderStanding
+from beam.broker.inbox import standing
+from beam.broker.inbox.standing import FolderStanding
 from beam.model.message import Access
 from beam.root.directories import create
 from beam.trust import ledger

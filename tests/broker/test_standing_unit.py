@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beam.broker import standing
+from beam.broker.inbox import standing
 from beam.model.message import Access
 from tests.support.context import Root
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from beam.broker import launch, stranded
-from beam.broker.lease import AgentLease
+from beam.broker.holder import stranded
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import launch
 from beam.model import events
 from beam.model.message import Message
 from beam.root import directories

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from beam.base.errors import DiskError, LimitError, ShortageError, UntrustedError
-from beam.broker import turn as turns
-from beam.broker.lease import AgentLease
-from beam.broker.running import RunningTurn
-from beam.broker.sessions import session_lock
+from beam.broker.holder import turn as turns
+from beam.broker.holder.lease import AgentLease
+from beam.broker.holder.running import RunningTurn
+from beam.broker.holder.sessions import session_lock
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, Options
@@ -464,7 +464,7 @@ def test_a_turn_goes_on_while_no_descriptor_is_left_for_its_polls(
         assert isinstance(finished, TurnFinished)
         return finished
 
-    monkeypatch.setattr("beam.broker.control.answer_requests", fails)
+    monkeypatch.setattr("beam.broker.holder.control.answer_requests", fails)
     monkeypatch.setattr("beam.turns.run.run", instead)
     monkeypatch.setattr("beam.turns.asks.Asks.expire", lambda asks: done.append("asks"))
     with pytest.raises(DiskError) if is_fatal else contextlib.nullcontext():

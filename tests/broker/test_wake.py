@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.broker.wake import Wake
+from beam.broker.serving.wake import Wake
 
 LONG_S = 20.0
 

@@ -14,10 +14,10 @@ import pytest
 
 from beam.base import files
 from beam.base.errors import DiskError
-from beam.broker import closing, launch
-from beam.broker import drain as drain_module
-from beam.broker.lease import AgentLease
-from beam.broker.waiting import WaitingMessages
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import closing, launch
+from beam.broker.inbox.waiting import WaitingMessages
+from beam.broker.serving import drain as drain_module
 from beam.model.message import Message
 from beam.model.outcome import Outcome
 from beam.process import tree
@@ -40,7 +40,7 @@ def drain(root: Root, monkeypatch: pytest.MonkeyPatch, run: Run) -> list[str]:
         run(lease, entry, message, stop)
         return None
 
-    monkeypatch.setattr("beam.broker.turn.run", instead)
+    monkeypatch.setattr("beam.broker.holder.turn.run", instead)
     asyncio.run(drain_module.drain(root.context, root.place("worker")))
     return ran
 
@@ -174,7 +174,7 @@ def test_a_worker_that_ends_first_leaves_nothing_in_the_table_of_processes(root:
 @pytest.mark.slow
 def test_a_worker_that_could_not_open_the_files_of_a_turn_begins_none(root: Root) -> None:
     message = root.put("worker")
-    argv = [sys.executable, "-m", "beam.broker.worker", str(root.place("worker").dir.parents[1]), "worker"]
+    argv = [sys.executable, "-m", "beam.broker.serving.worker", str(root.place("worker").dir.parents[1]), "worker"]
     limited = ["bash", "-c", 'ulimit -n "$1"; shift; exec "$@"', "bash", "16", *argv]
     ended = subprocess.run(limited, env={**os.environ, **root.environ}, capture_output=True, check=False, timeout=30)
     assert (ended.returncode, root.boxes("worker")) == (74, {"new": [message.id]}), ended

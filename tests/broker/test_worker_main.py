@@ -10,9 +10,10 @@ import pytest
 
 from beam.base import files, startup
 from beam.base.errors import DiskError, UsageError
-from beam.broker import drain, stranded, worker
-from beam.broker.context import RootContext
-from beam.broker.lease import AgentLease
+from beam.broker.holder import stranded
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.context import RootContext
+from beam.broker.serving import drain, worker
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.lock import try_lock

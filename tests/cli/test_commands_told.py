@@ -21,7 +21,7 @@ from beam.api.rewind import RewindResult
 from beam.api.sessions import SessionLine
 from beam.base import clock
 from beam.base.errors import BeamError, DiskError, UnsupportedError, UsageError
-from beam.broker import launch
+from beam.broker.inbox import launch
 from beam.cli import agent as agents
 from beam.cli import chat as chatting
 from beam.cli import queue as queues

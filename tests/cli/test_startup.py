@@ -115,7 +115,9 @@ def test_the_version_needs_no_parser_of_command_lines(beam: Cli) -> None:
 def test_a_put_imports_no_holder_and_no_journal(beam: Cli) -> None:
     found = imported(beam, "send", "scripted", "hi", "--no-wait")
     assert [
-        name for name in ("beam.broker.lease", "beam.turns.exec", "beam.store.journal", "beam.cli.see") if name in found
+        name
+        for name in ("beam.broker.holder.lease", "beam.turns.exec", "beam.store.journal", "beam.cli.see")
+        if name in found
     ] == []
 
 

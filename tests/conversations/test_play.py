@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from beam.base.errors import BeamError, ConfigError, UnfinishedError, UntrustedError, UsageError
-from beam.broker import launch, notifying, registry
-from beam.broker.control import answer_requests
+from beam.broker.holder import registry
+from beam.broker.holder.control import answer_requests
+from beam.broker.inbox import launch, notifying
 from beam.conversations import alone, held, repeat_worktree, step_files
 from beam.conversations import play as playing
 from beam.conversations.alone import deliver_here

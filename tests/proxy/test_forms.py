@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam.agents import registry
-from beam.agents.masks import all_masks, masks_of
+from beam.agents.masks import GENERAL_MASKS, Masks, all_masks, masks_of
 from beam.base.errors import CorruptError
+from beam.proxy.canonical import Canonicalizer
 from beam.proxy.differences import differences, is_in_tool_result
 from beam.proxy.ladder import Match, RequestMatcher
-from beam.proxy.masks import GENERAL_MASKS, Canonicalizer, Masks
 from beam.proxy.moving import FolderReplacer
 from beam.proxy.packing import Packer, Unpacker, blob_name
 from beam.proxy.private import Blanker, answer_headers, credentials, request_headers, stored_path

@@ -22,7 +22,7 @@ FORBIDDEN = ("\x1b[2J", "\x1b]", "\x07", "\x9b", "\x9d", "\x7f", "\u202e")
 
 def worker(cli: Cli, agent: str) -> Ended:
     """Runs the worker that would drain the agent's queue, to its end."""
-    argv = [sys.executable, "-m", "beam.broker.worker", str(cli.root), agent]
+    argv = [sys.executable, "-m", "beam.broker.serving.worker", str(cli.root), agent]
     done = subprocess.run(argv, cwd=cli.project, env=cli.env, capture_output=True, text=True, timeout=30, check=False)
     return Ended(done.returncode, done.stdout, done.stderr)
 

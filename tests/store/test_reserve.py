@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import DiskError
-from beam.broker import mailbox, turn
+from beam.broker.asking import mailbox
+from beam.broker.holder import turn
 from beam.model import events
 from beam.model.outcome import Outcome, Status
 from beam.store.reserve import BYTES, Reserve

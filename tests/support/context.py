@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from beam.agents import registry
-from beam.broker.agent_requests import carry_out
-from beam.broker.context import RootContext
-from beam.broker.lease import AgentLease
+from beam.broker.asking.agent_requests import carry_out
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.context import RootContext
 from beam.config.resolve import load
 from beam.model.limits import Limits
 from beam.model.message import Message, Options, Payload, new_id

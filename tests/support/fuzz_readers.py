@@ -32,9 +32,9 @@ from beam.api.teams import TeamsHere
 from beam.api.verify import find_damage
 from beam.base.errors import BeamError, CorruptError
 from beam.base.surrogates import escape_surrogates
-from beam.broker import registry as broker_registry
-from beam.broker.control import answer_requests
-from beam.broker.lease import AgentLease
+from beam.broker.holder import registry as broker_registry
+from beam.broker.holder.control import answer_requests
+from beam.broker.holder.lease import AgentLease
 from beam.cli.render.stream import EventLine, Stream
 from beam.config import file
 from beam.config.resolve import load, parse_agent_json

@@ -19,11 +19,12 @@ from beam.api.messages import queue_items
 from beam.api.status import status_of
 from beam.base.errors import BeamError
 from beam.base.surrogates import escape_surrogates
-from beam.broker import mailbox, stranded
-from beam.broker.control import answer_requests
-from beam.broker.lease import AgentLease
-from beam.broker.outbox import Outboxes
-from beam.broker.sender import Sender
+from beam.broker.asking import mailbox
+from beam.broker.holder import stranded
+from beam.broker.holder.control import answer_requests
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.outbox import Outboxes
+from beam.broker.inbox.sender import Sender
 from beam.cli.render.stream import EventLine, Stream
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Options, SessionContext

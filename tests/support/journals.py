@@ -18,7 +18,7 @@ ELSEWHERE = events.Owner(pid=1, start_ticks=1)  # nobody here can know whether i
 
 def record(root: Root, agent: str, *bodies: events.Event, lane: str | None = None) -> None:
     """Writes these events into the agent's journal, with the turn and the message that each has."""
-    from beam.broker.lease import AgentLease
+    from beam.broker.holder.lease import AgentLease
     from beam.root import discovery
 
     paths = root.context.agent_paths(agent, lane)

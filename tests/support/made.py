@@ -15,7 +15,7 @@ from msgspec import Raw, Struct, UnsetType
 
 from beam.base import errors
 from beam.base.errors import BeamError, ExitCode
-from beam.broker.closing import GIVEN_UP_STATUSES
+from beam.broker.inbox.closing import GIVEN_UP_STATUSES
 from beam.config.resolve import VARIABLES
 from beam.model import events
 from beam.model.limits import Limits
@@ -343,7 +343,7 @@ def layers() -> str:
     from pathlib import Path
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    (contract,) = [c for c in project["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
+    contract = next(c for c in project["tool"]["importlinter"]["contracts"] if c.get("containers") == ["beam"])
     parts = [[name.strip() for name in layer.split("|")] for layer in contract["layers"]]
     there = [[n.strip("()") for n in names if importlib.util.find_spec(f"beam.{n.strip('()')}")] for names in parts]
     return "```\n" + "\n  ↓\n".join("   ".join(names) for names in there if names) + "\n```\n"

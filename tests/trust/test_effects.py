@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from beam.agents import registry
-from beam.broker.context import RootContext
+from beam.broker.inbox.context import RootContext
 from beam.config.fields import settings_fields
 from beam.config.file import _SECTIONS
 from beam.config.resolve import load

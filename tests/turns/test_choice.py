@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from beam.agents import registry
-from beam.broker.build_request import build_turn_request
+from beam.broker.inbox.build_request import build_turn_request
 from beam.model.message import Options
 from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from beam.agents.base import BrokenVersion, Capabilities, Card
 from beam.base.clock import SystemClock, rfc3339
-from beam.broker import closing
-from beam.broker.build_request import build_turn_request
+from beam.broker.inbox import closing
+from beam.broker.inbox.build_request import build_turn_request
 from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Class, Status

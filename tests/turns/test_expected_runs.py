@@ -19,7 +19,7 @@ from msgspec import structs
 from beam.agents import registry
 from beam.agents.base import Capabilities, Card
 from beam.base.errors import NotFoundError
-from beam.broker.build_request import build_turn_request
+from beam.broker.inbox.build_request import build_turn_request
 from beam.model import events
 from beam.model.events import Event
 from beam.model.message import Options

@@ -20,7 +20,7 @@ from beam.agents import registry
 from beam.agents.base import Launch, Verdict
 from beam.agents.model_route import Route
 from beam.base.errors import BeamError
-from beam.broker.build_request import build_turn_request
+from beam.broker.inbox.build_request import build_turn_request
 from beam.model.message import ModelCalls, Options
 from beam.model.outcome import Class, ModelUsage, Status, Usage
 from beam.process import tree

@@ -19,8 +19,8 @@ from beam.base.errors import (
     UnsupportedError,
     UntrustedError,
 )
-from beam.broker.build_request import build_turn_request
-from beam.broker.lease import AgentLease
+from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.build_request import build_turn_request
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Options

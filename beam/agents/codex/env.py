@@ -7,8 +7,8 @@ import re
 import tomllib
 from collections.abc import Mapping
 
+from beam.agents.masks import Masks
 from beam.agents.model_route import Route
-from beam.proxy.masks import Masks
 
 masks = Masks(
     patterns=((r"Chunk ID: [0-9a-f]+", "Chunk ID: <id>"), (r"Wall time: [\d.]+ seconds", "Wall time: <time>"))

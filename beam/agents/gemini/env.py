@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from beam.agents.masks import Masks
 from beam.agents.model_route import Route
-from beam.proxy.masks import Masks
 
 masks = Masks(patterns=((r"Process Group PGID: \d+", "Process Group PGID: <pid>"),))
 

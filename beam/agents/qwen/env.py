@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from beam.agents.masks import Masks
 from beam.agents.model_route import Route
-from beam.proxy.masks import Masks
 
 masks = Masks(
     patterns=((r"\bgit: [0-9a-f]{7,12}\b", "git: <commit>"), (r"Process Group PGID: \d+", "Process Group PGID: <pid>"))

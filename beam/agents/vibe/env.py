@@ -6,8 +6,8 @@ import json
 import tomllib
 from collections.abc import Mapping
 
+from beam.agents.masks import Masks
 from beam.agents.model_route import Route
-from beam.proxy.masks import Masks
 
 masks = Masks(patterns=((r"(?m)^[0-9a-f]{7,12}(?= )", "<commit>"),))  # ids of the last commits, in Vibe's system prompt
 _CONFIG = """\

@@ -221,8 +221,8 @@ class AgentVerbs(OpenedRoot):
         Raises UnfinishedError while a turn runs.
         """
         self.check_person("releases agents")
-        from beam.broker.control import NO_KEPT_PROCESS
-        from beam.broker.requests import request
+        from beam.broker.asking.requests import request
+        from beam.broker.holder.control import NO_KEPT_PROCESS
         from beam.store.journal import read_state
 
         paths = self._existing_paths(agent)
@@ -238,7 +238,7 @@ class AgentVerbs(OpenedRoot):
         Return the old session's id, or "no session".
         """
         self.check_person("puts a session aside")
-        from beam.broker.requests import request
+        from beam.broker.asking.requests import request
 
         paths = self._existing_paths(agent)
         return (yield from request(self.context, paths, "reset", by=self.me))

@@ -12,8 +12,8 @@ from beam.agents import registry
 from beam.api import argument_types
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
-from beam.broker.compose import HUMAN, Caller, compose
-from beam.broker.context import path_note
+from beam.broker.inbox.compose import HUMAN, Caller, compose
+from beam.broker.inbox.context import path_note
 from beam.model.message import NAME, Access, Message, Options, SessionContext, with_fields
 from beam.model.rule_lists import RuleLists
 from beam.process.environment import fingerprint
@@ -23,7 +23,7 @@ from beam.root.paths import AgentPaths
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from beam.broker.put import Receiver
+    from beam.broker.inbox.put import Receiver
     from beam.model.message import OptionFields
     from beam.store.segment import Fold
 
@@ -63,7 +63,7 @@ class ComposeVerbs(OpenedRoot):
         Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError, and
         TypeError for a keyword that is not a field of `Options`.
         """
-        from beam.broker.put import find_receiver
+        from beam.broker.inbox.put import find_receiver
 
         argument_types.check_is_text(agent=agent, text=text, sender=sender or "", key=key or "")
         argument_types.check_is_number(deadline=deadline, replies=replies)
@@ -148,7 +148,7 @@ class ComposeVerbs(OpenedRoot):
         """
         if self.turn is not None:
             return []
-        from beam.broker.put import find_receiver
+        from beam.broker.inbox.put import find_receiver
         from beam.process.environment import LOADER_VARIABLES
 
         found = []
@@ -177,7 +177,7 @@ class ComposeVerbs(OpenedRoot):
         they do."""
         if "mailbox" in receiver.adapter.card.faces:
             return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
-        from beam.broker import standing
+        from beam.broker.inbox import standing
         from beam.store.segment import Fold
 
         paths = self._receiver_paths(message)

@@ -60,7 +60,7 @@ class ControlVerbs(OpenedRoot):
     def edit(self, message_id: str, text: str) -> Steps[str]:
         """Change the text of a waiting message. Return what was done, as text."""
         self.check_person("edits messages")
-        from beam.broker.compose import check_text, replace_surrogates
+        from beam.broker.inbox.compose import check_text, replace_surrogates
 
         text = replace_surrogates(text)
         check_text(text, self.context.config.limits)
@@ -70,7 +70,7 @@ class ControlVerbs(OpenedRoot):
     def pause(self, agent: str) -> Steps[str]:
         """Stop claiming messages from the agent's queue; a running turn continues. Return what was done, as text."""
         self.check_person("pauses agents")
-        from beam.broker.requests import request
+        from beam.broker.asking.requests import request
 
         return (yield from request(self.context, self._existing_paths(agent), "pause", by=self.me))
 
@@ -78,7 +78,7 @@ class ControlVerbs(OpenedRoot):
     def resume(self, agent: str) -> Steps[str]:
         """Resume claiming messages from the agent's queue. Return what was done, as text."""
         self.check_person("resumes agents")
-        from beam.broker.requests import request
+        from beam.broker.asking.requests import request
 
         return (yield from request(self.context, self._existing_paths(agent), "resume", by=self.me))
 
@@ -99,7 +99,7 @@ class ControlVerbs(OpenedRoot):
         """
         self.check_person("tells a running turn something")
         from beam.api import live
-        from beam.broker.compose import check_text, replace_surrogates
+        from beam.broker.inbox.compose import check_text, replace_surrogates
 
         text = replace_surrogates(text)
         check_text(text, self.context.config.limits)
@@ -164,7 +164,7 @@ class ControlVerbs(OpenedRoot):
             return message_id
 
     def _request(self, verb: Verb, message_id: str, text: str | None = None) -> Steps[str]:
-        from beam.broker.requests import request
+        from beam.broker.asking.requests import request
 
         paths, whole = self._find(message_id)
         return (yield from request(self.context, paths, verb, whole, by=self.me, text=text))

@@ -27,7 +27,7 @@ class FollowVerbs(OpenedRoot):
     ) -> Steps[Outcome]:
         """Wait for a message and return its outcome. Raises UnfinishedError after `timeout` seconds; the message is
         not stopped."""
-        from beam.broker.follow import follow
+        from beam.broker.asking.follow import follow
 
         paths, whole = self._find(message_id)
         outcome = yield from follow(
@@ -59,7 +59,7 @@ class FollowVerbs(OpenedRoot):
         message is stopped.
         """
         from beam.api.waits import run_waits
-        from beam.broker.follow import follow
+        from beam.broker.asking.follow import follow
 
         outcomes: list[Outcome] = []
 
@@ -121,7 +121,7 @@ class FollowVerbs(OpenedRoot):
         """Take the next message of a mailbox and return it; None if no message waits. The caller has the message for
         `lease` seconds (None: as in the agent's settings)."""
         self.check_person("takes messages of a mailbox")
-        from beam.broker.mailbox import recv
+        from beam.broker.asking.mailbox import recv
 
         return recv(self.context, self.context.agent_paths(agent), lease)
 
@@ -142,7 +142,7 @@ class FollowVerbs(OpenedRoot):
 
         With `failed`, the text is the reason for a failure.
         """
-        from beam.broker.mailbox import reply
+        from beam.broker.asking.mailbox import reply
 
         if self.turn is not None:
             answered: Outcome = run_blocking(self.turn.reply(message_id, text, self._clock, failed=failed))

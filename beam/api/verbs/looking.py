@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from beam.api.status import AgentStatus
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
-    from beam.broker.context import RootContext
+    from beam.broker.inbox.context import RootContext
     from beam.conversations.hand_over import ContextMode
     from beam.model.events import AnyEvent
     from beam.root.paths import RootPaths

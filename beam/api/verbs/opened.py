@@ -14,16 +14,16 @@ from beam.api.inside import CallerTurn, caller_turn
 from beam.base import own_program
 from beam.base.clock import Clock, SystemClock
 from beam.base.errors import UsageError
-from beam.broker.agent_requests import carry_out
-from beam.broker.compose import HUMAN
-from beam.broker.context import RootContext
+from beam.broker.asking.agent_requests import carry_out
+from beam.broker.inbox.compose import HUMAN
+from beam.broker.inbox.context import RootContext
 from beam.config.resolve import with_state_dir
 from beam.root import discovery, paths
 from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
     from beam.api.keeping import AgentKeeper
-    from beam.broker.put import Receiver
+    from beam.broker.inbox.put import Receiver
     from beam.model.events import Event
 
 

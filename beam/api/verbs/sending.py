@@ -103,7 +103,7 @@ class SendVerbs(ComposeVerbs):
 
     async def _end_turn(self, message_id: str) -> None:
         """End the turn of a message, or withdraw it."""
-        from beam.broker.requests import request
+        from beam.broker.asking.requests import request
 
         with contextlib.suppress(NotFoundError, UnfinishedError):  # it has just ended on its own
             paths, whole = self._find(message_id)
@@ -183,10 +183,10 @@ class SendVerbs(ComposeVerbs):
         process can be started now, the message waits, and `wait` runs it; `unstarted_reason` says why. Raises
         LimitError for a full queue, DiskError.
         """
-        from beam.broker import launch
-        from beam.broker import registry as brokers
-        from beam.broker.kept import wait_until_released
-        from beam.broker.put import put
+        from beam.broker.asking.kept import wait_until_released
+        from beam.broker.holder import registry as brokers
+        from beam.broker.inbox import launch
+        from beam.broker.inbox.put import put
 
         if self.turn is not None:
             return (yield from self.turn.put(message, self._clock))

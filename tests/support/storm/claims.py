@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beam.api.doctor import find_damage
-from beam.broker.closing import GIVEN_UP_STATUSES
+from beam.broker.inbox.closing import GIVEN_UP_STATUSES
 from tests.support.crash import OUTCOMES
 from tests.support.storm.archive import Archive, events_of
 from tests.support.storm.people import Said

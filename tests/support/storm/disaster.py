@@ -90,7 +90,7 @@ def kind_of(pid: int) -> str | None:
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return None
-    if b"beam.broker.worker" in argv:
+    if b"beam.broker.serving.worker" in argv:
         return "worker"
     if b"beam" in argv:
         return "broker" if b"broker" in argv and b"--poll" in argv and b"start" not in argv else "command"

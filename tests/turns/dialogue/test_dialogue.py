@@ -15,7 +15,7 @@ from beam.agents.base import Capabilities, Card, Decoder, Exit, Host, Launch, Tu
 from beam.agents.link import Link, Over, Query, Set
 from beam.base.clock import SystemClock
 from beam.base.errors import DiskError, NotFoundError, UnsupportedError
-from beam.broker.build_request import build_turn_request
+from beam.broker.inbox.build_request import build_turn_request
 from beam.model import events
 from beam.model.events import Event
 from beam.model.limits import Limits

@@ -1,0 +1,173 @@
+"""The lease of an agent: the agent's lock, its running turn, and the process that is kept between its turns.
+
+Only the process that has an agent's lease claims the agent's messages, runs its turns and appends to its journal. That
+process must also recover after the previous holder, answer requests, and start a worker at the end if a message still
+waits (`beam.broker.holder.duty`). Does not depend on how turns run or how requests are answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from beam.base.errors import BeamError
+from beam.broker.holder import recovery
+from beam.broker.holder.calls import ForwardedCalls
+from beam.broker.holder.running import RunningTurn
+from beam.broker.holder.sessions import KeptSessionLock
+from beam.broker.inbox.context import RootContext
+from beam.broker.inbox.log import AgentLog, Watcher, ignore_event
+from beam.broker.inbox.outbox import Outboxes
+from beam.broker.inbox.waiting import WaitingMessages
+from beam.root import directories
+from beam.root.paths import AgentPaths
+from beam.store import control, lanes
+from beam.store.journal import Journal
+from beam.store.lock import Lock, try_lock
+from beam.store.reserve import Reserve
+from beam.store.segment import Fold
+from beam.turns.keeper import ProcessKeeper
+
+
+class AgentLease:
+    """The lease of one agent or lane. Get a lease with `acquire`; end it with `hand_over` or `close`.
+
+    `blocked`: why the agent may run nothing; None if it is not blocked. `turn`: the running turn; None between turns.
+    """
+
+    def __init__(self, log: AgentLog, lock: Lock) -> None:
+        self.log = log
+        self.waiting = WaitingMessages(log)
+        self.outboxes = Outboxes(log)
+        self.keeper = ProcessKeeper(log.paths.dir, log.record, log.context.clock)
+        self.kept_session = KeptSessionLock()
+        self.blocked: str | None = None
+        self.turn: RunningTurn | None = None
+        self.calls = ForwardedCalls(log, self.keeper, lambda: self.turn)
+        self.calls.on_answer = self.wake_turn
+        self.closing: dict[str, str] = {}  # request id -> the answer to give when the kept process has ended
+        self.is_wanted = False  # whether a command has to hold the agent itself for a moment
+        self._lock = lock
+
+    @classmethod
+    def acquire(
+        cls,
+        context: RootContext,
+        paths: AgentPaths,
+        watcher: Watcher = ignore_event,
+        fold: Fold | None = None,
+        *,
+        watched: str | None = None,
+    ) -> AgentLease | None:
+        """Take the agent's lock and recover after the previous holder; return None if another process has the lock.
+
+        `watcher` is called with each event that is recorded from now on or, with `watched`, only with the events of the
+        message with that id. `fold` has the part of the journal that the caller has read already. Raises DiskError,
+        CorruptError.
+        """
+        directories.check_paths(context.home, paths)
+        lock = try_lock(paths.lock)
+        if lock is None:
+            return None
+        try:
+            journal = Journal.open(
+                paths.journal, paths.agent, context.clock, context.config.limits, Reserve(paths.reserve), fold
+            )
+        except BaseException:
+            lock.release()
+            raise
+        lease = cls(AgentLog(context, paths, journal, watcher, watched), lock)
+        try:
+            lease.blocked = recovery.recover(lease.log)
+        except BaseException:
+            lease.close()
+            raise
+        return lease
+
+    def hand_over(self, *, start_worker: bool = True) -> bool:
+        """Close the lease. Return whether a message or a request waits that a worker could handle.
+
+        With `start_worker`, start a worker for such a message or request, and workers for the agent's lanes whose own
+        workers died. Raises DiskError if the system starts no more processes.
+        """
+        self.close()
+        return self._start_workers() if start_worker else self._has_runnable_work()
+
+    def hand_over_after_turn(self) -> None:
+        """Close the lease and start workers as `hand_over` does, but raise no error if none can be started.
+
+        The turn is over, and its outcome must reach the caller. What still waits then waits until another process
+        checks the agent.
+        """
+        self.close()
+        with contextlib.suppress(BeamError, OSError):
+            self._start_workers()
+
+    def _start_workers(self) -> bool:
+        """Start a worker if a message or a request waits that it could handle, and workers for the agent's lanes whose
+        own workers died. Return whether such a message or request waits."""
+        from beam.broker.holder import stranded
+        from beam.broker.inbox import launch
+
+        is_left = self._has_runnable_work()
+        if is_left:
+            launch.start_worker(self.log.context, self.log.paths)
+        stranded.start_lane_workers(self.log.context, self.log.paths)
+        return is_left
+
+    def _has_runnable_work(self) -> bool:
+        return self.blocked is None and self.has_waiting_work()
+
+    def close(self) -> None:
+        """Close the journal and release the lock. A kept process is killed; to let it quit, call `end_kept_process`
+        first."""
+        paths = self.log.paths
+        self.keeper.drop()
+        self.outboxes.close()
+        self.kept_session.close()
+        if paths.lane is not None and self.blocked is None and self.log.state.is_over():
+            lanes.remove_from_index(paths)
+        self.log.journal.close()
+        self._lock.release()
+
+    def has_waiting_work(self) -> bool:
+        """Return whether a message or a request waits that a worker could handle."""
+        if control.waiting_names(self.log.paths.control):
+            return True
+        if self.log.state.paused or self.log.context.is_mailbox(self.log.paths.agent):
+            return False
+        head = self.log.queue.first("new")
+        return head is not None and self.waiting.why_waits_for_trust(head) is None
+
+    def wake_turn(self) -> None:
+        """Make the running turn, if there is one, handle its requests immediately."""
+        if self.turn is not None and self.turn.news is not None:
+            self.turn.news.set()
+
+    def is_in_place(self) -> bool:
+        """Return whether the lock file is still in place. It is not if the root was removed or replaced."""
+        try:
+            return self._lock.is_in_place()
+        except OSError:
+            return False
+
+    # -- the kept process --------------------------------------------------------------------------------------------
+
+    def why_kept_ends(self) -> str:
+        """Return why the kept process has to end now; "" if it may stay, or there is none."""
+        if self.keeper.process is None:
+            return ""
+        state = self.log.state
+        if state.paused:
+            return "its queue was paused"
+        if not self.log.context.is_agent(self.log.paths.agent):
+            return "the agent is not declared any more"
+        return self.keeper.reason_to_end(state.session.session_id if state.session is not None else None)
+
+    async def end_kept_process(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
+        """Ask the kept process, if there is one, to quit, and wait until it is gone; kill it once `hard` returns
+        True."""
+        try:
+            await self.keeper.end(why, hard=hard)
+        finally:
+            self.kept_session.close()

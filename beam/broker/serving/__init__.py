@@ -1,0 +1,1 @@
+"""The processes that serve agents: brokers and workers."""
