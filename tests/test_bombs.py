@@ -22,6 +22,8 @@ from typing import Any
 import msgspec
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CPU_S, MEMORY = 20, 1 << 30
 REFUSED = "refused: "
 DEPTHS = (100, 480, 600, 900, 990, 5_000, 200_000)

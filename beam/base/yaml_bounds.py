@@ -45,4 +45,4 @@ def check(text: str) -> None:
                 known[anchor] = nodes - start[0], characters - start[1]
         if len(open_) > DEEPEST or nodes > 2 * MAX_NODES or characters > _MAX_CHARACTERS:
             line = f"line {event.start_mark.line + 1}: " if event.start_mark else ""
-            raise ValueError(f"{line}nested too deeply, or too large")
+            raise ValueError(f"{line}nested too deeply, or too large with its aliases")

@@ -120,7 +120,7 @@ class _Walk:
         nodes."""
         self.nodes += 1
         if self.nodes > yaml_bounds.MAX_NODES or len(at) > yaml_bounds.DEEPEST:
-            raise self.error(node, at, "nested too deeply, or made too large by its aliases")
+            raise self.error(node, at, "nested too deeply, or too large with its aliases")
 
     def mapping(self, node: yaml.MappingNode, at: tuple[str, ...]) -> dict[str, object]:
         import yaml

@@ -575,13 +575,13 @@ def test_a_broker_is_served_started_and_stopped_as_it_was_asked_for(
             written: list[str] = []
             beam.serve(cap=2, poll=0.5, poll_only=True, idle=3, grace=4, write=written.append)
             beam.serve()
-            assert asked.given[0] == (
-                (beam.context,),
-                {"cap": 2, "poll": 0.5, "poll_only": True, "idle": 3, "grace": 4, "write": written.append},
-            )
-            kwargs = asked.given[1][1]
-            assert callable(kwargs.pop("write"))
-            assert kwargs == {"cap": None, "poll": 1.0, "poll_only": False, "idle": None, "grace": 30.0}
+            (args, kwargs), (_, defaults) = asked.given
+            kwargs.pop("write")("a line with ghp_" + "a" * 36)
+            assert written == ["a line with [redacted:github-token]"]
+            assert args == (beam.context,)
+            assert kwargs == {"cap": 2, "poll": 0.5, "poll_only": True, "idle": 3, "grace": 4}
+            assert callable(defaults.pop("write"))
+            assert defaults == {"cap": None, "poll": 1.0, "poll_only": False, "idle": None, "grace": 30.0}
         elif name == "start":
             assert beam.start_broker() == beam.start_broker(cap=2, poll=0.5, poll_only=True, idle=3) == 77
             assert asked.given == [

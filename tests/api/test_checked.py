@@ -29,7 +29,7 @@ def root(root: Root, monkeypatch: pytest.MonkeyPatch) -> Root:
     (tools / "claude").touch(0o755)
     root.environ["PATH"] = str(tools)
     (root.base / "beam.yaml").write_text(CONFIG)
-    monkeypatch.setattr(doctor, "_version", lambda executable, argv, context: newest("claude"))
+    monkeypatch.setattr(doctor, "_version", lambda argv, context, executable: newest("claude"))
     monkeypatch.setattr(doctor, "confinement_means", lambda card: "")
     root.reload()
     return root
@@ -173,8 +173,8 @@ def test_a_version_is_asked_for_outside_the_folder(
         return SimpleNamespace(stdout=out, stderr=err)
 
     monkeypatch.setattr(doctor.subprocess, "run", run)
-    assert doctor._version("/bin/x", ("--version",), root.context) == version
-    assert doctor._version("/bin/x", (), root.context) == "" and len(given) == 1
+    assert doctor._version(("--version",), root.context, "/bin/x") == version
+    assert doctor._version((), root.context, "/bin/x") == "" and len(given) == 1
     argv, options = given[0]
     env = options.pop("env")
     assert argv == ["/bin/x", "--version"] and env["PATH"] == root.environ["PATH"]
@@ -199,7 +199,7 @@ def test_a_cli_that_does_not_say_its_version_is_said_not_to(
         raise error
 
     monkeypatch.setattr(doctor.subprocess, "run", run)
-    assert doctor._version("/bin/x", ("-v",), root.context) == f"(does not say its version: {error})"
+    assert doctor._version(("-v",), root.context, "/bin/x") == f"(does not say its version: {error})"
 
 
 # -- journals ----------------------------------------------------------------------------------------------------------

@@ -146,6 +146,7 @@ def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missin
     assert "amp" not in names and "agent amp" in [check.what for check in checks(root.context, every=True)]
 
 
+@pytest.mark.slow
 def test_sessions_of_clis_that_can_not_be_read_whole_are_named_with_the_number(root: Root, tmp_path: Path) -> None:
     context = structs.replace(root.context, environ={"HOME": str(tmp_path)}, clock=SystemClock())
     sessions = tmp_path / ".codex/sessions/2026/11/24"

@@ -156,7 +156,8 @@ def test_a_turn_that_hangs_is_stopped_at_its_timeout_with_what_it_said(beam: Cli
     done = beam("send", "tester", "go", "--timeout", "1s", "--json")
     assert done.code == 3, done
     assert (done.json["status"], done.json["exit_code"]) == ("timeout", 3)
-    said_once(done, "tester", "timeout", "1s", "queue retry")
+    assert done.json["reply"] == "so far"
+    said_once(done, "tester", "timeout", "1s", "beam log tester", "send `continue`")
 
 
 def test_a_turn_that_goes_quiet_is_stopped_as_stalled(beam: Cli) -> None:

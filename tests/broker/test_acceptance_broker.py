@@ -358,7 +358,8 @@ def test_an_agent_that_begins_in_a_session_or_a_copy_is_made_whole_under_a_broke
             session = f"claude:11111111-2222-4333-8444-55555555555{number}"
             for words in (("add", f"s{number}", "--session", session), ("fork", f"s{number}", f"f{number}")):
                 assert beam("agent", *words).code == 0, words
-            (beam.root / "agents" / f"g{number}" / "queue").mkdir(parents=True)  # of another creation that was killed
+            # Of another creation that was killed. The broker makes the rest as soon as it sees the first directory.
+            (beam.root / "agents" / f"g{number}" / "queue").mkdir(parents=True, exist_ok=True)
             assert beam("agent", "fork", f"s{number}", f"g{number}").code == 0
     finally:
         beam("broker", "stop")

@@ -154,7 +154,7 @@ def test_a_worker_is_started_only_where_nobody_holds_the_agent_and_never_for_a_m
 
 @pytest.mark.slow
 def test_a_worker_that_can_not_be_started_is_reported(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch.sys, "executable", str(root.base / "none"))
+    monkeypatch.setattr(sys, "executable", str(root.base / "none"))
     before = sorted(Path("/dev/fd").iterdir())
     with pytest.raises(DiskError, match="can't start a process"):
         launch.start_worker(root.context, root.place("worker"))

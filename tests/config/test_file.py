@@ -155,7 +155,7 @@ def test_a_complaint_names_the_file_the_line_the_key_and_the_next_step(text: str
 def test_aliases_that_multiply_are_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
-    assert "made too large by its aliases" in complaint("\n".join(lines))
+    assert "too large with its aliases" in complaint("\n".join(lines))
 
 
 def test_a_file_that_is_absent_is_none_and_one_that_can_not_be_read_is_an_error(tmp_path: Path) -> None:
