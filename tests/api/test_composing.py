@@ -307,7 +307,12 @@ def test_somebody_runs_what_was_put(beam: Beam, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "part", ["broker.registry.yield_to_broker", "broker.kept.wait_until_released", "broker.launch.start_worker"]
+    "part",
+    [
+        "broker.holder.registry.yield_to_broker",
+        "broker.asking.kept.wait_until_released",
+        "broker.inbox.launch.start_worker",
+    ],
 )
 def test_a_queued_message_has_its_id_although_no_process_can_be_started_for_it(
     root: Root, beam: Beam, monkeypatch: pytest.MonkeyPatch, part: str

@@ -19,7 +19,10 @@ pytestmark = pytest.mark.acceptance
 with_landlock = pytest.mark.skipif(landlock.abi() == 0, reason="left out: this system has no Landlock")
 ANSWER = [
     {"type": "session", "id": "0199a1b2-0000-7000-8000-000000000001"},
-    {"type": "message_end", "message": {"role": "assistant", "stopReason": "stop", "content": []}},
+    {
+        "type": "message_end",
+        "message": {"role": "assistant", "stopReason": "stop", "content": [{"type": "text", "text": "Done."}]},
+    },
     {"type": "agent_end"},
 ]
 

@@ -31,14 +31,16 @@ body = json.dumps({"model": "scripted", "messages": said}).encode()
 url = os.environ["ORACLE_URL"] + "/v1/chat/completions"
 try:
     with urllib.request.urlopen(urllib.request.Request(url, body, {"Content-Type": "application/json"})) as answer:
-        text = json.load(answer)["choices"][0]["message"]["content"]
+        (choice,) = json.load(answer)["choices"]
 except urllib.error.HTTPError as error:
     print(json.dumps({"error": f"HTTP {error.code}", "code": str(error.code)}))
 except (OSError, ValueError, http.client.HTTPException) as error:
     print(json.dumps({"error": f"no answer: {error}", "code": "network"}))
 else:
+    text = choice["message"]["content"] or ""
     path.write_text(json.dumps([*said, {"role": "assistant", "content": text}]))
-    print(json.dumps({"answer": text}))
+    is_refused = choice["finish_reason"] == "content_filter"
+    print(json.dumps({"refused": "the model refused"} if is_refused else {"answer": text}))
 """
 CLASSES = """{
     "400": Class.BAD_REQUEST, "401": Class.AUTH, "429": Class.RATE_LIMIT, "500": Class.OVERLOADED,
@@ -101,7 +103,9 @@ def test_a_cell_that_fails_is_said_with_what_was_seen_and_the_exit_code(env: dic
     """Its adapter takes an error's text for an answer."""
     module = Path(env["PYTHONPATH"]) / "beam_oracle" / "__init__.py"
     module.write_text(
-        module.read_text().replace("Verdict(status=Status.FAILED, class_=class_,", "Verdict(status=Status.COMPLETED,")
+        module.read_text().replace(
+            "Verdict(status=Status.FAILED, class_=class_,", "Verdict(status=Status.COMPLETED, reply=reason,"
+        )
     )
     done = run(env, "oracle", "api_401", "first_turn")
     assert done.returncode == 1, done
