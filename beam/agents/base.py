@@ -353,8 +353,8 @@ class Card(Struct, frozen=True, kw_only=True):
     and is only listed. beam uses a mode in `by_name` only if a message names it, if the access is `ask`, or (dialogue)
     if the process stays for the next turn. beam uses a mode in `never_auto` only if a message names it.
     `figures_in_files`: with its protocol the CLI reports the tokens of a turn only in its own files
-    (`session_files.TellsCalls`). `ends_in_files` are the modes in which only these files say that an answer was cut off
-    (`TellsEnds`). `teams`: `beam watch` shows the CLI's agent teams.
+    (`session_files.TellsCalls`, `TellsUsage`). `ends_in_files` are the modes in which only these files say that an
+    answer was cut off (`TellsEnds`). `teams`: `beam watch` shows the CLI's agent teams.
     """
 
     name: str

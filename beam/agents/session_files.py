@@ -174,6 +174,14 @@ class TellsCalls(Protocol):
         """Return the model call in this row; None for a call without figures, such as one that was stopped."""
 
 
+@runtime_checkable
+class TellsUsage(Protocol):
+    """A module `sessions` whose CLI reports all tokens of a turn only in its session file, a file of lines."""
+
+    def usage_since(self, lines: Sequence[bytes], since_ms: int) -> Usage:
+        """Return the sum of the model calls in these lines since `since_ms`; figures are None if there are none."""
+
+
 class AnswerEnd(Struct, frozen=True, kw_only=True):
     """How the model ended an answer: `length` (its token limit cut the answer off), `refused`, or `stop` (anything
     else). `at_ms` is the time in ms since the epoch, 0 if the record has none."""

@@ -14,7 +14,7 @@ from msgspec import structs
 from beam.agents import registry
 from beam.agents.base import Verdict
 from beam.agents.oneshot import VERDICT_BY_END
-from beam.agents.session_files import ModelCall, TellsCalls, TellsEnds
+from beam.agents.session_files import ModelCall, TellsCalls, TellsEnds, TellsUsage
 from beam.base import files
 from beam.base.errors import DiskError
 from beam.foreign import database
@@ -24,6 +24,7 @@ from beam.model.limits import MIB
 from beam.model.outcome import Class, Status, Usage
 from beam.model.policy import is_answer
 
+_HEAD_BYTES = 64 << 10  # of the first line of a session's file
 _TAIL_BYTES = 4 * MIB  # a session's file is read only from here to its end
 
 
@@ -32,6 +33,10 @@ def with_tokens(verdict: Verdict, adapter: str, environ: Mapping[str, str], *, s
     files."""
     if verdict.session_id is None or not is_answer(verdict.status) or verdict.usage.input_tokens is not None:
         return verdict
+    sessions = registry.sessions_of(adapter)
+    if isinstance(sessions, TellsUsage):
+        lines = _last_lines(adapter, verdict.session_id, environ, since_ns=since_ns)
+        return structs.replace(verdict, usage=sessions.usage_since(lines, since_ns // 1_000_000))
     calls = _model_calls(adapter, verdict.session_id, environ, since_ms=since_ns // 1_000_000)
     known = [call for call in calls if call is not None]
     if not known or len(known) < len(calls) or len({call.prompt for call in known}) > 1:
@@ -56,7 +61,7 @@ def with_answer_end(verdict: Verdict, adapter: str, environ: Mapping[str, str], 
     if isinstance(sessions, TellsCalls):
         records: Iterable[bytes] = _call_rows(adapter, sessions, verdict.session_id, environ, since_ms=since_ms)
     else:
-        records = _last_lines(adapter, verdict.session_id, environ)
+        records = _last_lines(adapter, verdict.session_id, environ, since_ns=since_ns)
     ends = [end for record in records if (end := sessions.answer_end(record)) is not None]
     if not ends or 0 < ends[-1].at_ms < since_ms or ends[-1].how not in VERDICT_BY_END:
         return verdict
@@ -65,19 +70,24 @@ def with_answer_end(verdict: Verdict, adapter: str, environ: Mapping[str, str], 
     return structs.replace(verdict, status=status, class_=class_, reason=reason, reply=reply)
 
 
-def _last_lines(adapter: str, session_id: str, environ: Mapping[str, str]) -> list[bytes]:
-    """Return the last lines of the session's file, oldest first; [] if there is no such file."""
+def _last_lines(adapter: str, session_id: str, environ: Mapping[str, str], *, since_ns: int) -> list[bytes]:
+    """Return the last lines of the session's file, oldest first; [] if there is no such file. A file whose name is not
+    the session's id is found only if it was written since `since_ns`."""
     for place in places(environ, [adapter]):
         for path, status in place.paths():
-            session = place.reader(path).session
-            if session.id != session_id or session.root_id:
+            reader = place.reader(path)
+            if reader.session.id != session_id and status.st_mtime_ns < since_ns:
                 continue
             try:
                 with files.open_reader(path) as file:
+                    if reader.session.id != session_id:  # the name of the file need not have it
+                        reader.read(file.readline(_HEAD_BYTES))
+                    if reader.session.id != session_id or reader.session.root_id:
+                        continue
                     file.seek(max(0, status.st_size - _TAIL_BYTES))
                     return file.read(_TAIL_BYTES).split(b"\n")
             except (OSError, DiskError):
-                return []
+                continue
     return []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,29 @@ def test_the_file_of_a_subagent_or_of_another_session_says_nothing(tmp_path: Pat
 def test_the_file_changes_no_other_outcome(tmp_path: Path, status: Status) -> None:
     in_file(tmp_path, KIMI, kimi_line(1, "truncated"))
     assert ended(tmp_path, "kimi", structs.replace(VERDICT, status=status)).status is status
+
+
+def chat(home: Path, *lines: object, name: str = "session-2027-01-15T08-00-9a9d17c_.jsonl") -> Path:
+    path = home / ".gemini/tmp/p/chats" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.utime(path, ns=(BEGAN_MS * 1_000_000 + 1, BEGAN_MS * 1_000_000 + 1))
+    return path
+
+
+def called(at_ms: int, name: str, **tokens: int) -> dict[str, object]:
+    given = {"input": 1200, "output": 30, "cached": 1000, "thoughts": 0, "tool": 0, "total": 1230, **tokens}
+    at = rfc3339((BEGAN_MS + at_ms) * 1_000_000)
+    return {"id": name, "timestamp": at, "type": "gemini", "content": "Hi", "tokens": given, "model": "g"}
+
+
+def test_the_tokens_of_a_turn_of_gemini_are_those_of_its_calls_in_the_chat_file(tmp_path: Path) -> None:
+    chat(tmp_path, {"sessionId": "another"}, called(1, "x"), name="session-2027-01-15T08-00-another.jsonl")
+    twice = called(20, "b", thoughts=7)
+    chat(tmp_path, {"sessionId": "ses_1"}, called(-5, "old"), called(10, "a"), twice, twice)
+    found = with_tokens(VERDICT, "gemini", {"HOME": str(tmp_path)}, since_ns=BEGAN_MS * 1_000_000)
+    assert found.usage == Usage(input_tokens=400, output_tokens=67, cached_tokens=2000, reasoning_tokens=7, calls=2)
+
+
+def test_without_the_chat_file_the_tokens_of_gemini_stay_unknown(tmp_path: Path) -> None:
+    assert with_tokens(VERDICT, "gemini", {"HOME": str(tmp_path)}, since_ns=BEGAN_MS * 1_000_000).usage == Usage()

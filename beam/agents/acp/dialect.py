@@ -23,7 +23,7 @@ class EndReader(Protocol):
     def is_open(self) -> bool: ...
 
     def read(self, method: str, params: Object) -> None:
-        """Read a notification that is not part of the protocol."""
+        """Read a notification that is not part of the protocol, or the answer that ends the turn (`session/prompt`)."""
 
     def error_line(self, line: bytes) -> None:
         """Read a line of stderr."""

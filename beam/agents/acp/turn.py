@@ -121,7 +121,7 @@ class TurnReader:
             self._is_failing = value == failing
 
     def on_own_message(self, method: str, params: Object) -> None:
-        """Read a notification that is the agent's own."""
+        """Read a notification that is the agent's own, or the answer that ends the turn."""
         if self._end_reader is not None:
             self._end_reader.read(method, params)
 
@@ -278,6 +278,7 @@ class TurnReader:
     def end(self, result: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
         """Return the last events and the verdict on a turn that the agent ended."""
         emitted = self._last_events()
+        self.on_own_message("session/prompt", result)
         stop = string(result, "stopReason")
         self._summary.ended = _END_BY_STOP.get(stop, "")
         self._summary.cost_usd = self._counter.cost_of_turn()

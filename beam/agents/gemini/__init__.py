@@ -34,7 +34,7 @@ card = Card(
             outbox=("edit", "full"),
         ),
         "dialogue": structs.replace(
-            ACP_CAPABILITIES, tokens=True, access=("read", "ask", "edit", "full"), outbox=("edit", "full")
+            ACP_CAPABILITIES, tokens=True, calls=True, access=("read", "ask", "edit", "full"), outbox=("edit", "full")
         ),
         "terminal": Capabilities(
             resume=True,
@@ -48,6 +48,7 @@ card = Card(
             access=("read", "ask", "edit", "full"),
         ),
     },
+    figures_in_files=True,  # over its protocol it counts cached tokens as input, and leaves out thoughts
     makes=dict.fromkeys(("HOME/.gemini",)),
     by_name=("dialogue",),
     never_auto=("dialogue",),  # over its protocol, a session continues in one process only

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
 from beam.agents.base import Host, Launch, Turn, Verdict
-from beam.agents.fields import Object
+from beam.agents.fields import Object, obj
 from beam.agents.gemini import exec as headless
 from beam.agents.gemini import hooks, tool_rules
 from beam.agents.gemini.hooks import HookLog
@@ -19,7 +19,7 @@ from beam.agents.link import Link
 from beam.agents.oneshot import checked_argument
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
-from beam.model.outcome import Class, Status, Usage
+from beam.model.outcome import Class, Status
 
 __all__ = ["launch", "link"]
 
@@ -29,13 +29,16 @@ class _HookReader:
 
     def __init__(self, turn: Turn) -> None:
         self._hooks = HookLog()
+        self._is_unasked = False  # no model was asked
 
     @property
     def is_open(self) -> bool:
         return self._hooks.is_open
 
     def read(self, method: str, params: Object) -> None:
-        """Do nothing: gemini sends no message of its own."""
+        """Read from the answer that ends the turn whether a model was asked."""
+        if method == "session/prompt":
+            self._is_unasked = obj(obj(params, "_meta"), "quota").get("model_usage") == []
 
     def error_line(self, line: bytes) -> None:
         self._hooks.line(line)
@@ -43,7 +46,7 @@ class _HookReader:
     def refine(self, verdict: Verdict) -> Verdict:
         """Return the verdict with the hook's words, if a hook stopped the turn."""
         why = self._hooks.reason
-        if not why and self._hooks.event and verdict.class_ is Class.EMPTY and verdict.usage == Usage():
+        if not why and self._hooks.event and verdict.class_ is Class.EMPTY and self._is_unasked:
             why = f"a hook ({self._hooks.event}) stopped the turn before the model was asked"
         if not why or verdict.status not in (Status.COMPLETED, Status.FAILED):
             return verdict
@@ -54,10 +57,10 @@ DIALECT = Dialect(
     name="gemini",
     modes={"read": "default", "ask": "default", "edit": "autoEdit", "full": "yolo"},
     resume="",
-    counts="turn",
     noise=("[MODE_UPDATE]",),  # gemini sends this as a piece of its answer
     plan="plan",
     end_reader=_HookReader,
+    uncounted=("invoke_agent", "Delegating to agent "),
     files_as_text=True,  # gemini drops images if there is also a resource or a link
 )
 ACCESS: dict[Access, tuple[str, ...]] = {**headless.ACCESS, "ask": headless.ACCESS["read"]}

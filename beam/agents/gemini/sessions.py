@@ -20,7 +20,9 @@ from beam.agents.session_files import (
     time_from_text,
     unknown_type,
 )
+from beam.base.clock import parse_rfc3339
 from beam.model.events import Event, SessionIdle
+from beam.model.outcome import Usage
 
 files = SessionFiles(
     folder="HOME",
@@ -37,6 +39,22 @@ _QUIET = ("info", "error", "warning")
 def reader(path: str) -> SessionReader:
     """Return a reader for the chat with this path below the folder of sessions."""
     return _Chat(path)
+
+
+def usage_since(lines: Sequence[bytes], since_ms: int) -> Usage:
+    """Return the sum of the model calls in these lines since `since_ms`. A message may come twice under one id."""
+    calls: dict[str, Usage] = {}
+    for line in lines:
+        value = json_object(line)
+        if value is None or string(value, "type") != "gemini" or not (tokens := obj(value, "tokens")):
+            continue
+        at = time_from_text(string(value, "timestamp"))
+        if at and parse_rfc3339(at) // 1_000_000 >= since_ms:
+            calls[string(value, "id")] = usage_of_call(tokens)
+    total = Usage()
+    for usage in calls.values():
+        total = total.plus(usage)
+    return total
 
 
 class _Chat:

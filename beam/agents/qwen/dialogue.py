@@ -34,6 +34,7 @@ DIALECT = Dialect(
     counts="calls",
     left_out={"read": _WRITE_TOOLS},
     plan="plan",
+    uncounted=("agent",),
     stopped="✗ **UserPromptSubmit blocked**: ",
     starts_with_system=True,
 )
