@@ -3,8 +3,8 @@
 An adapter adds only what its CLI reports: a stop by a hook, an answer that was cut off, its own words for an empty
 answer.
 
-A turn that asks a model is completed only if the model gave an answer, or did some work: a tool call that succeeded, a
-changed file, an image. Pure.
+A turn that asks a model is completed only if the model gave an answer, or did some work (a tool call that succeeded, a
+changed file, an image), or if a person or a rule denied what it wanted to do: some CLIs end their turn there. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from beam.agents.base import Verdict
 from beam.model import events
 from beam.model.events import Event
-from beam.model.outcome import Class, Status
+from beam.model.outcome import BY_DEFAULT, Class, Status
 
 # Control sequences of a terminal: their characters are printable, but nothing of them is shown.
 _SEQUENCE = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]"
@@ -55,6 +55,8 @@ def require_answer(verdict: Verdict, name: str, *, worked: bool) -> Verdict:
     if _calls(verdict) == 0 and not verdict.usage.output_tokens:
         return _empty(verdict, f"{name} called no model")
     if worked or not isinstance(verdict.structured, msgspec.UnsetType) or not is_blank(verdict.reply):
+        return verdict
+    if any(denial.by != BY_DEFAULT for denial in verdict.denials):
         return verdict
     return _empty(verdict, f"{name} ended its turn without an answer")
 

@@ -8,7 +8,7 @@ import pytest
 from beam.agents import registry
 from beam.agents.base import Verdict
 from beam.model import events
-from beam.model.outcome import Class, ModelCallCounts, Status, Usage
+from beam.model.outcome import Class, Denial, ModelCallCounts, Status, Usage
 from beam.turns.answer import is_blank, is_work, require_answer
 
 DONE = Verdict(status=Status.COMPLETED)
@@ -57,6 +57,14 @@ def test_work_without_words_is_an_answer() -> None:
 def test_a_structured_answer_needs_no_words() -> None:
     verdict = msgspec.structs.replace(DONE, structured=msgspec.Raw(b"{}"))
     assert require_answer(verdict, "claude", worked=False) == verdict
+
+
+@pytest.mark.parametrize(("by", "is_answer"), [("ann", True), ("rule", True), ("default", False)])
+def test_a_turn_that_ended_with_a_denial_by_a_person_or_a_rule_needs_no_words(by: str, is_answer: bool) -> None:
+    verdict = msgspec.structs.replace(DONE, denials=(Denial(tool="Bash", by=by),))
+    found = require_answer(verdict, "opencode", worked=False)
+    assert found.status is (Status.COMPLETED if is_answer else Status.FAILED)
+    assert found.denials == verdict.denials
 
 
 @pytest.mark.parametrize(
