@@ -38,4 +38,7 @@ def words_of_stop(value: Object) -> str:
         return f"{name}: {string(answer, 'reason')}"
     if string(specific, "permissionDecision") == "defer":
         return f"{name}: {string(specific, 'permissionDecisionReason')}"
+    decision = obj(specific, "decision")
+    if string(decision, "behavior") == "deny" and decision.get("interrupt") is True:
+        return f"{name}: {string(decision, 'message')}"
     return ""

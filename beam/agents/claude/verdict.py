@@ -226,6 +226,8 @@ def judge(
     if status is Status.CANCELLED:
         if end == "aborted_tools" and denials:
             return Status.DENIED, None, "the turn was ended by a denied request"
+        if end == "aborted_tools" and summary.hook:  # it denied a request, and interrupted the turn
+            return Status.FAILED, Class.STOPPED, f"a hook stopped the turn: {summary.hook}"
         return status, None, "the turn was interrupted"
     if class_ is Class.SCHEMA:
         return status, class_, reported or _REASON_BY_END[end]

@@ -93,6 +93,8 @@ def _stops() -> Iterator[tuple[str, object, int, str]]:
     yield "PostToolBatch", WORDS + "\n", 2, "hook_stopped"
     specific = {"permissionDecision": "defer", "permissionDecisionReason": WORDS}
     yield "PreToolUse", {"hookSpecificOutput": specific}, 0, "tool_deferred"
+    decision = {"behavior": "deny", "message": WORDS, "interrupt": True}
+    yield "PermissionRequest", {"hookSpecificOutput": {"decision": decision}}, 0, "aborted_tools"
 
 
 @pytest.mark.parametrize(("event", "answer", "code", "end"), list(_stops()))
@@ -109,6 +111,13 @@ def test_the_answer_that_a_stop_hook_came_after_stays() -> None:
     _, found = decode(init(), said("All."), hook, result(terminal_reason="stop_hook_prevented", result="All."))
     assert (found.status, found.class_, found.reply) == (Status.FAILED, Class.STOPPED, "All.")
     assert WORDS in (found.reason or "")
+
+
+def test_a_turn_that_a_person_interrupted_after_a_hooks_denial_is_cancelled() -> None:
+    decision = {"behavior": "deny", "message": WORDS}
+    hook = hooked("PermissionRequest", {"hookSpecificOutput": {"decision": decision}})
+    _, found = decode(init(), hook, result(terminal_reason="aborted_tools", is_error=True))
+    assert (found.status, found.reason) == (Status.CANCELLED, "the turn was interrupted")
 
 
 def test_a_hook_that_lets_the_turn_go_on_changes_nothing() -> None:
