@@ -26,6 +26,7 @@ from beam.model.policy import is_answer
 
 _HEAD_BYTES = 64 << 10  # of the first line of a session's file
 _TAIL_BYTES = 4 * MIB  # a session's file is read only from here to its end
+_LAST_FILES = 3  # of a session that has several; the newest one may be empty yet
 
 
 def with_tokens(verdict: Verdict, adapter: str, environ: Mapping[str, str], *, since_ns: int) -> Verdict:
@@ -71,24 +72,38 @@ def with_answer_end(verdict: Verdict, adapter: str, environ: Mapping[str, str], 
 
 
 def _last_lines(adapter: str, session_id: str, environ: Mapping[str, str], *, since_ns: int) -> list[bytes]:
-    """Return the last lines of the session's file, oldest first; [] if there is no such file. A file whose name is not
+    """Return the last lines of the session's files, oldest first; [] if there is no such file. A file whose name is not
     the session's id is found only if it was written since `since_ns`."""
     for place in places(environ, [adapter]):
+        found = []
         for path, status in place.paths():
             reader = place.reader(path)
-            if reader.session.id != session_id and status.st_mtime_ns < since_ns:
-                continue
-            try:
-                with files.open_reader(path) as file:
-                    if reader.session.id != session_id:  # the name of the file need not have it
-                        reader.read(file.readline(_HEAD_BYTES))
-                    if reader.session.id != session_id or reader.session.root_id:
-                        continue
-                    file.seek(max(0, status.st_size - _TAIL_BYTES))
-                    return file.read(_TAIL_BYTES).split(b"\n")
-            except (OSError, DiskError):
-                continue
+            if reader.session.id != session_id:  # the name of the file need not have it
+                if status.st_mtime_ns < since_ns:
+                    continue
+                reader.read(_first_line(path))
+            if reader.session.id == session_id and not reader.session.root_id:
+                found.append((path, status.st_size))
+        if found:
+            return [line for path, size in sorted(found)[-_LAST_FILES:] for line in _tail(path, size)]
     return []
+
+
+def _first_line(path: str) -> bytes:
+    try:
+        with files.open_reader(path) as file:
+            return file.readline(_HEAD_BYTES)
+    except (OSError, DiskError):
+        return b""
+
+
+def _tail(path: str, size: int) -> list[bytes]:
+    try:
+        with files.open_reader(path) as file:
+            file.seek(max(0, size - _TAIL_BYTES))
+            return file.read(_TAIL_BYTES).split(b"\n")
+    except (OSError, DiskError):
+        return []
 
 
 def _model_calls(adapter: str, session_id: str, environ: Mapping[str, str], *, since_ms: int) -> list[ModelCall | None]:

@@ -31,7 +31,6 @@ _UNTOLD_REFUSALS = (
     (("aider", "aider-terminal"), "aider says the same of a refusal as of an empty answer: failed (empty)"),
     (("cn",), "cn prints nothing, for a refusal as for an empty answer: failed (empty)"),
     (("cline",), "cline says the same of a refusal as of an empty answer: failed (empty)"),
-    (("vibe", "vibe-dialogue"), "vibe shows a refusal as an empty answer: failed (empty)"),
 )
 
 FAILS: dict[tuple[str, str], str] = {

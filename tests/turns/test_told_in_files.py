@@ -99,6 +99,11 @@ def copilot_line(at: int, reason: str, *, is_filtered: bool = False, kind: str =
     return json.dumps({"type": "session.usage_record", "timestamp": time, "data": {"usage": usage}})
 
 
+def vibe_line(at: int, reason: str, kind: str = "core_input") -> str:
+    given = {"command": {"result": {"finish_reason": reason}}, "determinism": {"time_unix_ms": BEGAN_MS + at}}
+    return json.dumps({"type": kind, "payload": {"input": given}})
+
+
 def in_file(home: Path, path: str, *lines: str) -> None:
     file = home / path
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -112,6 +117,7 @@ def ended(home: Path, adapter: str, verdict: Verdict = VERDICT) -> Verdict:
 
 
 KIMI = f".kimi-code/sessions/wd/{SESSION}/agents/main/wire.jsonl"
+VIBE = f".vibe/logs/session/unified/{SESSION}/journal/{{:016}}.jsonl"
 COPILOT = f".copilot/session-state/{SESSION}/events.jsonl"
 
 
@@ -119,6 +125,7 @@ COPILOT = f".copilot/session-state/{SESSION}/events.jsonl"
     ("adapter", "path", "lines"),
     [
         ("kimi", KIMI, [kimi_line(1, "completed"), kimi_line(2, "truncated")]),
+        ("vibe", VIBE.format(1), [vibe_line(1, "tool_call"), vibe_line(2, "length"), vibe_line(3, "stop", "told")]),
         (
             "copilot",
             COPILOT,
@@ -151,6 +158,15 @@ def test_a_refusal_in_the_file_explains_an_empty_answer(tmp_path: Path) -> None:
         Status.REFUSED,
         None,
     )
+
+
+def test_of_a_session_in_several_files_the_newest_answer_counts(tmp_path: Path) -> None:
+    in_file(tmp_path, VIBE.format(20), vibe_line(2, "content_filter"))
+    in_file(tmp_path, VIBE.format(9), vibe_line(1, "stop"))
+    in_file(tmp_path, VIBE.format(31))
+    assert ended(tmp_path, "vibe").status is Status.REFUSED
+    in_file(tmp_path, VIBE.format(31), vibe_line(3, "stop"))
+    assert ended(tmp_path, "vibe").status is Status.COMPLETED
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ card = Card(
     faces={"exec": exec.CAPABILITIES, "dialogue": dialogue.CAPABILITIES},
     makes=dict.fromkeys(("HOME/.vibe",)),
     by_name=("dialogue",),
+    ends_in_files=("exec", "dialogue"),
 )
 # At `ask` vibe runs some commands that only read, and what its own settings allow, without asking.
 tool_rules: Rules = AskRules(beyond={"ask": ("Bash", "Edit")}, absent={"read": ("Bash", "Edit")})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.json_text import json_text
 from beam.agents.session_files import (
+    AnswerEnd,
     Decision,
     EventMaker,
     Session,
@@ -39,11 +41,25 @@ _QUIET = (
     "receipt_succeeded",
     "receipt_failed",
 )
+_ENDS: Mapping[str, Literal["length", "refused"]] = {"content_filter": "refused", "length": "length"}
 
 
 def reader(path: str) -> SessionReader:
     """Return a reader for the file with this path below the folder of sessions."""
     return _Journal(path)
+
+
+def answer_end(record: bytes) -> AnswerEnd | None:
+    """Return how the answer in a line of the file ended; None for a line about anything else."""
+    if b'"finish_reason"' not in record:
+        return None
+    value = json_object(record) or {}
+    given = obj(obj(value, "payload"), "input")
+    reason = string(obj(obj(given, "command"), "result"), "finish_reason")
+    if string(value, "type") != "core_input" or not reason:
+        return None
+    how: Literal["stop", "length", "refused"] = _ENDS.get(reason, "stop")
+    return AnswerEnd(how=how, at_ms=integer(obj(given, "determinism"), "time_unix_ms") or 0)
 
 
 class _Journal:
