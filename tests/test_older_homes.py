@@ -57,6 +57,10 @@ def test_a_home_of_an_earlier_beam_is_read_and_goes_on(beam: Cli, version: str) 
         assert verified.code == 0, verified
     assert "You said: the first" in beam("log", "mine").out
 
+    untrusted = beam("send", "mine", "one more")  # its files lie elsewhere now: nobody vouches for what they say
+    assert (untrusted.code, untrusted.out) == (2, ""), untrusted
+    assert "agent.json sets the model of mine: m-1; look at it, then: beam trust" in untrusted.err
+    assert beam("trust").code == 0
     beam("queue", "resume", "mine")
     assert beam("wait", "--agent", "mine", "--until", "idle", "--timeout", "30s").code == 0
     assert "You said: it waits" in beam("log", "mine").out
