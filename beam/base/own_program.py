@@ -56,7 +56,8 @@ def hold(*folders: str | os.PathLike[str]) -> None:
 
 
 def wait_until_held() -> None:
-    """Wait until what `hold` began is done. Call it before an agent acts."""
+    """Wait until what `hold` began is done. Call it before an agent acts, also one that another process starts: until
+    then this process runs code of files that agents may write."""
     if held is not None:
         held.wait()
 
@@ -70,8 +71,22 @@ def place_in(folder: str | os.PathLike[str]) -> str:
 
 
 def executable() -> str:
-    """Return the program for a further process of beam's own: the interpreter of this one."""
-    return "/proc/self/exe" if held is not None and sys.platform == "linux" else sys.executable
+    """Return the program for a further process of beam's own: the interpreter of this one, also where agents may put
+    another one in its place."""
+    is_open = held is not None or leads_through(sys.executable, _folders)
+    return "/proc/self/exe" if is_open and sys.platform == "linux" else sys.executable
+
+
+def search_path(environ: Mapping[str, str]) -> str:
+    """Return the folders of PATH in which beam looks for a program that it runs by itself (git, a notification's
+    command): absolute ones, and none in which agents may write, whoever trusted it.
+
+    A whole home directory does not count as such a folder, because all programs of a person may lie there.
+    """
+    home = os.path.realpath(environ.get("HOME") or "/")
+    folders = [folder for folder in _folders if folder not in ("/", home)]
+    path = environ.get("PATH", os.defpath).split(":")
+    return ":".join(each for each in path if each[:1] == "/" and not leads_through(each, folders))
 
 
 def command(module: str, *words: str, environ: Mapping[str, str]) -> tuple[list[str], dict[str, Any]]:
@@ -85,7 +100,7 @@ def command(module: str, *words: str, environ: Mapping[str, str]) -> tuple[list[
     if "PYTHONPATH" in env:
         entries = env["PYTHONPATH"].split(":")
         env["PYTHONPATH"] = ":".join(each for each in entries if not leads_through(os.path.abspath(each), _folders))  # noqa: PTH100
-    return [sys.executable, "-P", "-m", module, *words], {"env": env}
+    return [executable(), "-P", "-m", module, *words], {"env": env}
 
 
 def leads_through(path: str, folders: Iterable[str]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from beam.base import own_program
 from beam.model.notification import Notification, NotifyTarget
 from beam.notify.spool import TryResult
 from beam.process.environment import environment
@@ -36,7 +37,7 @@ def run(target: NotifyTarget, notification: Notification, environ: Mapping[str, 
 def _run(
     target: NotifyTarget, notification: Notification, environ: Mapping[str, str], cwd: Path, output: int
 ) -> TryResult:
-    env = environment(environ, {})
+    env = environment({**environ, "PATH": own_program.search_path(environ)}, {})
     try:
         process = subprocess.Popen(
             list(target.command),

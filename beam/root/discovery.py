@@ -162,6 +162,13 @@ def project_folder(here: Path, environ: Mapping[str, str]) -> Path:
     return here
 
 
+def outermost_folder(project: Path, environ: Mapping[str, str]) -> Path:
+    """Return the topmost folder that has a beam.yaml or a git work tree and contains this project folder; the project
+    folder itself if there is none. `/` and the home directory do not count."""
+    above = [each for each in project.parents if _is_marked(each) and not is_too_wide(each, environ)]
+    return above[-1] if above else project
+
+
 def _is_marked(folder: Path | str) -> bool:
     return os.path.lexists(f"{folder}/{CONFIG_NAME}") or os.path.lexists(f"{folder}/.git")
 

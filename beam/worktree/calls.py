@@ -15,8 +15,8 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from beam.base import own_program
 from beam.base.errors import BeamError, ExitCode
-from beam.process.environment import absolute_folders
 
 R = TypeVar("R")
 USAGE_EXIT_CODE = 129  # git's exit code for an option that it does not know
@@ -104,7 +104,7 @@ def call_in_private_repository(
     Raises GitError if git is not installed."""
     escaped = str(place.objects).replace("\\", "\\\\").replace('"', '\\"')
     env = {
-        "PATH": absolute_folders(place.environ.get("PATH", os.defpath)),
+        "PATH": own_program.search_path(place.environ),
         "HOME": str(place.directory),
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -142,7 +142,7 @@ def call_in_folder(
     if git is not installed."""
     env = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
     env |= {name: value for name, value in environ.items() if name.startswith("GIT_CONFIG_")}
-    env["PATH"] = absolute_folders(environ.get("PATH", os.defpath))
+    env["PATH"] = own_program.search_path(environ)
     env |= {**NO_FETCH, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **without}
     # A sparse checkout leaves files out of a new work tree, but it does not keep a file out of a commit that is there.
     config = _CONFIG_INSIDE if words[0] == "worktree" else _CONFIG_INSIDE | {"core.sparseCheckout": "false"}

@@ -81,3 +81,27 @@ def test_a_folder_is_led_through_by_its_own_paths_and_by_links_in_it_and_to_it(t
     assert not own_program.leads_through(f"{tmp_path}/elsewhere/round", [str(folder)])
     assert not own_program.leads_through(f"{folder}s/in", [str(folder)])
     assert own_program.leads_through("/anything", ["/"])
+
+
+def test_an_interpreter_that_agents_may_replace_is_not_run_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "python"
+    there.symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(there))
+    monkeypatch.setattr(own_program, "_folders", [str(tmp_path.parent)])
+    argv, _ = own_program.command("platform", environ={"PATH": "/usr/bin:/bin"})
+    assert argv[0] == own_program.executable() != str(there)
+
+
+def test_agents_may_write_in_no_folder_where_beam_looks_for_its_programs_but_in_a_whole_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, project = tmp_path / "home", tmp_path / "home" / "project"
+    (project / "bin").mkdir(parents=True)
+    (home / "bin").symlink_to(project / "bin")
+    monkeypatch.setattr(own_program, "_folders", [str(project), str(home), "/"])
+    path = f"bin::{project}/bin:/{project}//x/../bin/:{home}/bin:{project}:{home}/.local/bin:/usr/bin"
+    found = own_program.search_path({"HOME": str(home), "PATH": path})
+    assert found == f"{home}/.local/bin:/usr/bin"
+    assert own_program.search_path({"PATH": f"{home}/.local/bin:/usr/bin"}) == "/usr/bin"

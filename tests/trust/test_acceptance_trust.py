@@ -381,13 +381,31 @@ def test_a_program_of_a_cloned_folder_that_an_absolute_path_leads_to_is_run_afte
     for words in (("status",), ("agent", "list", "--all"), ("doctor",), ("diff", "bash"), ("send", "claude", "hi")):
         said = beam(*words, env=env)
         assert not mark.exists(), words
-        is_named = f"PATH names {place}, in this folder, which nobody trusted" in said.out + said.err
+        is_named = f"PATH names {place}, and nobody trusted this folder" in said.out + said.err
         assert is_named == (words[0] in ("doctor", "send")), words
     assert (said.code, "claude is not installed here" in said.err) == (4, True), said
     assert beam("send", "bash", "echo $PATH; git --version", env=env).out != ""
     assert not mark.exists(), "agents don't inherit it"
     beam.config("agents:\n  echo: {command: [cat]}\n")
     assert beam("send", "echo", "hi", env=env).out == "hi\n"
+    assert mark.exists(), "who trusts the folder trusts its programs"
+
+
+def test_a_program_of_the_repository_around_a_folder_is_run_after_beam_trust_alone(beam: Cli) -> None:
+    make_repository(beam.project, beam.base / "home")
+    folder, mark, inner = beam.project / "node_modules/.bin", beam.project / "mark", beam.project / "packages/inner"
+    folder.mkdir(parents=True)
+    inner.mkdir(parents=True)
+    (inner / "beam.yaml").write_text("agents:\n  echo: {command: [cat]}\n")
+    (folder / "cat").write_text(f"#!/bin/sh\ntouch {mark}\n/bin/cat\n")
+    (folder / "cat").chmod(0o755)
+    env = {"PATH": f"{folder}:/usr/bin:/bin"}
+    for words in (("doctor",), ("send", "bash", "cat </dev/null")):
+        said = beam("-C", str(inner), *words, env=env)
+        assert f"PATH names {folder}, and nobody trusted this folder" in said.out + said.err
+        assert not mark.exists(), words
+    assert beam("-C", str(inner), "trust", env=env).code == 0
+    assert beam("-C", str(inner), "send", "echo", "hi", env=env).out == "hi\n"
     assert mark.exists(), "who trusts the folder trusts its programs"
 
 

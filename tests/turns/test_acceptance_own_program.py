@@ -1,6 +1,7 @@
 """beam is installed in the project (`.venv`), and an agent rewrites all of it in its turn: each module of beam and of
-what beam imports, the interpreter, and what Python reads at its start. None of it runs in a process of the person's
-that was there already, or that such a process starts; also with access `full`, where nothing else stops it."""
+what beam imports, the interpreter, what Python reads at its start, and the programs of its folder on PATH (the `.venv`
+is activated, and the folder trusted). None of it runs in a process of the person's that was there already, or that such
+a process starts; also with access `full`, where nothing else stops it."""
 
 from __future__ import annotations
 
@@ -55,6 +56,11 @@ for name in ("python", "python3", "beam"):
     path = venv / "bin" / name
     path.unlink()
     path.write_text(f"#!/bin/sh\\n[ -n \\"$BEAM_AGENT\\" ] || echo bin/{name} >> {mark}\\nexit 1\\n")
+    path.chmod(0o755)
+for name in ("git", "bash", "sh", "cat", "env"):
+    path = venv / "bin" / name
+    mine = f"[ -n \\"$BEAM_AGENT\\" ] || echo bin/{name} >> {mark}\\n"
+    path.write_text(f"#!/bin/sh\\n{mine}PATH=/usr/bin:/bin exec {name} \\"$@\\"\\n")
     path.chmod(0o755)
 done.write_text(str(count))
 print("rewritten")
@@ -134,7 +140,8 @@ def installed(beam: Cli, template: Path) -> Iterator[Installed]:
     found = Installed(beam, program)
     (folder / "claude").write_text(CLAUDE.replace("ATTACK", found.attack))
     (folder / "claude").chmod(0o755)
-    beam.env |= {"PATH": f"{folder}:{beam.env['PATH']}", "BEAM_TRUST": "1", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    path = f"{program.parent}:{folder}:{beam.env['PATH']}"
+    beam.env |= {"PATH": path, "BEAM_TRUST": "1", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
     script = {"replies": [[{"run": shlex.split(found.attack)}, {"text": "one"}], "two"]}
     (beam.project / "script.yaml").write_text(json.dumps(script))
     beam.config("agents:\n  played: {adapter: scripted, script: script.yaml}\n")
@@ -182,7 +189,10 @@ def record_model_calls(installed: Installed) -> None:
 
 
 def run_a_scenario(installed: Installed) -> None:
-    steps = [{"send": "bash", "prompt": text} for text in (installed.attack, "echo again")]
+    steps = [
+        {"send": "bash", "prompt": text, "expect": {"files_changed": {"least": 0}}}
+        for text in (installed.attack, "echo again")
+    ]
     (installed.beam.base / "scenario.yaml").write_text(json.dumps({"beam": 1, "steps": steps}))
     installed("run", str(installed.beam.base / "scenario.yaml"))
 

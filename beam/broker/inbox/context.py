@@ -143,9 +143,9 @@ def _load_config(home: RootPaths, environ: Mapping[str, str], exposed: Path | No
 
 
 def _untrusted_path_folders(home: RootPaths, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the absolute folders of PATH that lie in the project folder, or that a link in it leads to, if nobody has
-    trusted that folder. Whoever wrote it chose the programs there."""
-    folders = (os.path.realpath(home.project),)
+    """Return the absolute folders of PATH that lie in the project folder or in the repository around it, or that a link
+    in these leads to, if nobody has trusted the project folder. Whoever wrote it chose the programs there."""
+    folders = (os.path.realpath(discovery.outermost_folder(home.project, environ)),)
     found = [each for each in environ.get("PATH", "").split(":") if each[:1] == "/" and leads_through(each, folders)]
     if not found or discovery.is_too_wide(home.project, environ):
         return ()
@@ -156,4 +156,4 @@ def _untrusted_path_folders(home: RootPaths, environ: Mapping[str, str]) -> tupl
 
 def path_note(folder: str) -> str:
     """Return a note that no program is looked for in this folder of PATH, because nobody trusted it."""
-    return f"PATH names {folder}, in this folder, which nobody trusted: no program is looked for there; beam trust"
+    return f"PATH names {folder}, and nobody trusted this folder: no program is looked for there; beam trust"
