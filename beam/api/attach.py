@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from beam.base import files
+from beam.base import files, own_program
 from beam.base.errors import BeamError, LimitError, NotFoundError, UnsupportedError
 from beam.broker.inbox.context import RootContext
 from beam.pty_adapter.picture import Picture, Runs
@@ -140,6 +140,7 @@ def attach(context: RootContext, paths: AgentPaths) -> Attached:
     Raises NotFoundError if there is no terminal now, UnsupportedError if the agent's turn runs in another mode,
     LimitError if the terminal belongs to another user.
     """
+    own_program.wait_until_held()
     deadline = time.monotonic() + _APPEARS_S
     while True:
         here = [paths, *paths.lanes()]

@@ -7,6 +7,8 @@ import time
 from collections.abc import Generator
 from typing import TypeVar
 
+from beam.base import own_program
+
 R = TypeVar("R")
 Steps = Generator[float, None, R]
 
@@ -15,10 +17,12 @@ def run_blocking(steps: Steps[R]) -> R:
     """Run the generator to its end in this thread, with blocking sleeps, and return its result."""
     while True:
         try:
-            time.sleep(next(steps))
+            pause = next(steps)
         except StopIteration as done:
             result: R = done.value
             return result
+        own_program.wait_until_held()
+        time.sleep(pause)
 
 
 async def run_async(steps: Steps[R]) -> R:
@@ -31,4 +35,5 @@ async def run_async(steps: Steps[R]) -> R:
         except StopIteration as done:
             result: R = done.value
             return result
+        own_program.wait_until_held()
         await asyncio.sleep(pause)

@@ -12,6 +12,7 @@ import select
 import threading
 from collections.abc import Collection, Sequence
 
+from beam.base import own_program
 from beam.process import inotify
 from beam.process.inotify import Inotify
 from beam.teams import disk
@@ -59,6 +60,7 @@ class Notify:
         were lost."""
         paths: dict[str, None] = {}
         lost = False
+        own_program.wait_until_held()
         self._poller.poll(timeout_ms)
         for watch, mask, name in self._inotify.read():
             if mask & inotify.OVERFLOW:

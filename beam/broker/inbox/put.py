@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from beam.agents import registry
 from beam.agents.base import Adapter
+from beam.base import own_program
 from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.broker.inbox.context import RootContext
 from beam.broker.inbox.standing import FolderStanding, check_trusted
@@ -76,6 +77,7 @@ def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool
         from beam.broker.inbox.failure import check_budget
 
         check_budget(context, message)
+    own_program.wait_until_held()  # whoever runs the message may start its agent at once
     discovery.create(context.home, paths)
     discovery.remember_root(context.home, context.environ)
     queue = Queue(paths.queue, paths.put_lock)
