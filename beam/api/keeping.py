@@ -13,7 +13,7 @@ import threading
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox import launch
 from beam.broker.inbox.context import RootContext
-from beam.broker.serving.holding import Holder, wait_for_sender
+from beam.broker.serving.server import Server, wait_for_sender
 from beam.process import tree
 from beam.root.paths import AgentPaths
 from beam.turns.stop import Stop
@@ -70,7 +70,7 @@ class AgentKeeper:
         is_left, stop = False, Stop()
         self._stops.add(stop)
         try:
-            is_left = await Holder(lease, stop, set(), keeps=True).serve()
+            is_left = await Server(lease, stop, set(), keeps=True).serve()
         finally:
             self._stops.discard(stop)
             self._held.discard(agent)

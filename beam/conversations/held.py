@@ -16,7 +16,7 @@ import msgspec
 from beam.agents import registry
 from beam.agents.base import Adapter
 from beam.base import files
-from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UntrustedError
+from beam.base.errors import BeamError, NotFoundError, SignalledError, UnfinishedError, UntrustedError
 from beam.base.steps import run_async
 from beam.broker.asking.requests import request
 from beam.broker.holder import duty
@@ -40,6 +40,7 @@ from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
 from beam.store.queue import Entry
 from beam.turns.choice import AUTO_MODES, face_of
+from beam.turns.signals import stop_on_signals
 from beam.turns.stop import Stop, StopReason
 
 _ACQUIRE_TIMEOUT_S, _ACQUIRE_PAUSE_S = 2.0, 0.05
@@ -266,6 +267,25 @@ class HeldAgents:
             return False
         is_returning = via in AUTO_MODES and base_of(agent) in self._multi_turn
         return is_returning and dialogue_reports_as_much(adapter)
+
+
+async def deliver_here(context: RootContext, paths: AgentPaths, message: Message, seen: OnEvent) -> Outcome:
+    """Run one message in this process instead of in a worker, because only this process has the recorded answer. Return
+    the outcome. `seen` is called with each event of the message.
+
+    Raises UnfinishedError if another process holds the agent, SignalledError after a signal.
+    """
+    agents, stop = HeldAgents(context), StopAll()
+    stop.reaches = agents.stop
+    with stop_on_signals(stop, by="human (signal)") as came:
+        await asyncio.sleep(0)
+        try:
+            outcome = await agents.deliver(message, paths, seen)
+        finally:
+            await agents.close()
+    if came:
+        raise SignalledError(came[0], outcome)
+    return outcome
 
 
 def dialogue_reports_as_much(adapter: Adapter) -> bool:

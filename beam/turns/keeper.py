@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
 
-from beam.agents.base import Face
+from beam.agents.base import Face, Turn
 from beam.base import durations
 from beam.base.clock import Clock
 from beam.base.errors import BeamError, UnsupportedError
@@ -60,11 +60,17 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, input: TurnInput, face: Face, session_id: str | None) -> ReuseKey:
         """Return the key of a turn of this face in that session."""
-        turn = input.turn
+        return cls.of_turn(input.turn, face, session_id, input.host.executable, input.folder_env)
+
+    @classmethod
+    def of_turn(
+        cls, turn: Turn, face: Face, session_id: str | None, executable: str, folder_env: Mapping[str, str]
+    ) -> ReuseKey:
+        """Return the key of a turn of this face in that session, with this executable."""
         return cls(
             face=face,
             adapter=turn.settings.adapter,
-            executable=input.host.executable,
+            executable=executable,
             session_id=session_id,
             model=turn.model,
             access=turn.access,
@@ -72,7 +78,7 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
             settings=turn.settings,
             folder_trusted=turn.folder_trusted,
             leave_out=turn.leave_out,
-            folder_env=input.folder_env,
+            folder_env=folder_env,
             schema=turn.schema,
             max_turns=turn.max_turns,
             budget_usd=turn.budget_usd,

@@ -15,11 +15,12 @@ from beam.model import events
 from beam.turns import confine
 from beam.turns import exec as exec_face
 from beam.turns.adapter_turn import folder_of, turn_of
+from beam.turns.choice import choose_face
 from beam.turns.confine import TurnConfinement
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.installed import host_of
-from beam.turns.keeper import ProcessKeeper
+from beam.turns.keeper import ProcessKeeper, ReuseKey
 from beam.turns.outcome import refusal_verdict
 from beam.turns.replay import replay_turn
 from beam.turns.request import TurnRequest, env_for_kept_process
@@ -57,6 +58,20 @@ async def run_for_verdict(order: TurnRequest, face: Face, services: TurnServices
         raise
     except BeamError as error:
         return refusal_verdict(error)
+
+
+def may_run_in_kept_process(order: TurnRequest, key: ReuseKey) -> bool:
+    """Return whether the kept process with this key may run the turn, or the turn is refused in any case. The answer is
+    the one that the turn itself comes to, except for what only its start shows: the version of the CLI."""
+    order = msgspec.structs.replace(order, is_kept=True)
+    try:
+        face = choose_face(order).face
+        if _needs_proxy(order, order.adapter.card.faces[face]):
+            return False
+        turn = turn_of(order, face, str(order.scratch))
+    except BeamError:
+        return True
+    return key == ReuseKey.of_turn(turn, face, order.session_id, key.executable, order.folder_env)
 
 
 def _needs_proxy(order: TurnRequest, capabilities: Capabilities) -> bool:

@@ -521,7 +521,7 @@ def test_what_is_over_or_decided_at_once_is_decided_by_nobody(decided: Decided) 
 def test_an_agent_is_held_until_the_program_ends_its_part(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     did: list[Any] = []
 
-    class Holder:
+    class Server:
         def __init__(self, lease: Any, stop: Any, names: Any, *, keeps: bool) -> None:
             self.lease, self.stop = lease, stop
             did.append(("holds", lease.log.paths.agent, names, keeps))
@@ -532,7 +532,7 @@ def test_an_agent_is_held_until_the_program_ends_its_part(root: Root, monkeypatc
             did.append((self.stop.reason, self.stop.by))
             return False
 
-    monkeypatch.setattr("beam.api.keeping.Holder", Holder)
+    monkeypatch.setattr("beam.api.keeping.Server", Server)
     monkeypatch.setattr("beam.process.tree.become_subreaper", lambda: did.append("reaps"))
     root.place("worker")
     keeping = AgentKeeper(root.context)
@@ -555,7 +555,7 @@ def test_what_waits_where_a_program_left_goes_to_its_sender_or_a_worker(
 ) -> None:
     did: list[Any] = []
 
-    class Holder:
+    class Server:
         def __init__(self, *_: Any, **__: Any) -> None: ...
 
         async def serve(self) -> bool:
@@ -564,7 +564,7 @@ def test_what_waits_where_a_program_left_goes_to_its_sender_or_a_worker(
     async def leave(paths: Any) -> None:
         did.append(("left", paths.agent))
 
-    monkeypatch.setattr("beam.api.keeping.Holder", Holder)
+    monkeypatch.setattr("beam.api.keeping.Server", Server)
     monkeypatch.setattr("beam.api.keeping.wait_for_sender", leave)
     monkeypatch.setattr(
         "beam.broker.inbox.launch.ensure_worker", lambda context, paths: did.append(("runs", paths.agent))

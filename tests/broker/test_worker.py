@@ -17,7 +17,7 @@ from beam.base.errors import DiskError
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox import closing, launch
 from beam.broker.inbox.waiting import WaitingMessages
-from beam.broker.serving import drain as drain_module
+from beam.broker.serving import worker
 from beam.model.message import Message
 from beam.model.outcome import Outcome
 from beam.process import tree
@@ -41,7 +41,7 @@ def drain(root: Root, monkeypatch: pytest.MonkeyPatch, run: Run) -> list[str]:
         return None
 
     monkeypatch.setattr("beam.broker.holder.turn.run", instead)
-    asyncio.run(drain_module.drain(root.context, root.place("worker")))
+    asyncio.run(worker.drain(root.context, root.place("worker")))
     return ran
 
 

@@ -13,7 +13,7 @@ from beam.base.errors import DiskError, UsageError
 from beam.broker.holder import stranded
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox.context import RootContext
-from beam.broker.serving import drain, worker
+from beam.broker.serving import worker
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.lock import try_lock
@@ -27,7 +27,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RootContext, AgentPath
     async def serve(context: RootContext, paths: AgentPaths) -> None:
         found.append((context, paths))
 
-    monkeypatch.setattr(drain, "drain_with_lanes", serve)
+    monkeypatch.setattr(worker, "drain_with_lanes", serve)
     monkeypatch.setattr(startup, "prepare_long_run", lambda: None)  # this process goes on
     return found
 
@@ -82,7 +82,7 @@ class Lanes:
         monkeypatch.setattr(
             stranded, "own_worker_seconds", lambda lane, now_ns: (self.own_s.get(lane.lane) or [0.0]).pop(0)
         )
-        monkeypatch.setattr(drain, "drain", self.drain)
+        monkeypatch.setattr(worker, "drain", self.drain)
         monkeypatch.setattr(asyncio, "sleep", self.sleep)
 
     async def drain(self, context: RootContext, paths: AgentPaths) -> bool:
@@ -96,7 +96,7 @@ class Lanes:
         self.slept.append(seconds)
 
     def serve(self) -> list[str | None]:
-        asyncio.run(drain.drain_with_lanes(self.root.context, self.root.place("worker")))
+        asyncio.run(worker.drain_with_lanes(self.root.context, self.root.place("worker")))
         return self.drained
 
 
@@ -151,7 +151,7 @@ def test_the_lock_of_a_lane_is_tried_three_times_more(
     monkeypatch.setattr(AgentLease, "acquire", acquire)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     paths = root.context.agent_paths("worker", lane)
-    assert asyncio.run(drain._acquire_lease(root.context, paths)) is None
+    assert asyncio.run(worker._acquire_lease(root.context, paths)) is None
     assert (asked, slept) == ([paths] * tries, [0.02] * (tries - 1))
 
 
@@ -166,6 +166,6 @@ def test_the_lock_of_a_lane_that_is_free_a_moment_later_is_taken(root: Root, mon
         other.release()
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    lease = asyncio.run(drain._acquire_lease(root.context, lane))
+    lease = asyncio.run(worker._acquire_lease(root.context, lane))
     assert lease is not None and lease.log.paths == lane
     lease.close()

@@ -13,10 +13,9 @@ from beam.base.errors import BeamError, ConfigError, UnfinishedError, UntrustedE
 from beam.broker.holder import registry
 from beam.broker.holder.control import answer_requests
 from beam.broker.inbox import launch, notifying
-from beam.conversations import alone, held, repeat_worktree, step_files
+from beam.conversations import held, repeat_worktree, step_files
 from beam.conversations import play as playing
-from beam.conversations.alone import deliver_here
-from beam.conversations.held import HeldAgents, StopAll
+from beam.conversations.held import HeldAgents, StopAll, deliver_here
 from beam.conversations.model_calls import RunModelCalls
 from beam.conversations.play import play
 from beam.conversations.read import parse
@@ -551,7 +550,7 @@ def test_one_message_that_waited_for_its_turn_is_not_run_after_its_replay_was_st
     asyncio.run(deliver_here(context, root.place("worker"), root.message("worker", "x"), lambda event: None))
 
     stop = StopAll()
-    monkeypatch.setattr(alone, "StopAll", lambda: stop)
+    monkeypatch.setattr(held, "StopAll", lambda: stop)
 
     async def interrupted() -> Outcome:
         asyncio.get_running_loop().call_later(0.1, lambda: stop.request("interrupted", by="ann"))

@@ -147,7 +147,7 @@ class SendVerbs(ComposeVerbs):
             read = None
         paths = self._receiver_paths(message) if read is None else read.paths
         if self.context.recordings is not None:
-            from beam.conversations.alone import deliver_here
+            from beam.conversations.held import deliver_here
 
             return await deliver_here(self.context, paths, message, seen)
         fold = None if read is None else read.fold

@@ -43,9 +43,26 @@ MESSAGE_RULES_SOURCE = "this message"  # the source of rules that a person gave 
 
 
 def build_turn_request(log: AgentLog, message: Message, before: standing.FolderCheck | None = None) -> TurnRequest:
-    """Return the request for the turn of this message. If the message asks for a new session, or the agent's adapter
-    has changed, archive the current session first. `before` is the last check of the folder; it is used again if it was
-    made for this message a moment ago."""
+    """Return the request for the turn of this message, which is claimed. If the message asks for a new session, or the
+    agent's adapter has changed, archive the current session first. A recorded turn that answers the message is taken
+    from its recording."""
+    order = plan_turn(log, message, before)
+    session, recordings = log.state.session or log.state.fork, log.context.recordings
+    if session is not None and order.session_id is None:
+        reason = (
+            "a new session was asked for" if message.options.new else f"the agent's adapter is {order.adapter_name} now"
+        )
+        log.record(
+            events.SessionArchived(session_id=session.session_id, reason=reason, by=message.actor or message.sender),
+            message_id=message.id,
+            sync=True,
+        )
+    return order if recordings is None else structs.replace(order, recorded=recordings.take(order.message))
+
+
+def plan_turn(log: AgentLog, message: Message, before: standing.FolderCheck | None = None) -> TurnRequest:
+    """Return the request for a turn of this message if the message was claimed now. Changes nothing. `before` is the
+    last check of the folder; it is used again if it was made for this message a moment ago."""
     check = standing.check_for_message(log.context, message, before=before)
     context, resolved, stands, paths = check.context, check.resolved, check.standing, log.paths
     settings = settings_for_turn(resolved, context.environ)
@@ -110,7 +127,6 @@ def build_turn_request(log: AgentLog, message: Message, before: standing.FolderC
         at_most=lowest_access("read" if context.exposed else None, message.at_most),
         rules=rules_for(resolved, message, is_exposed=context.exposed is not None),
         cli_file=paths.cli_version_file if paths.lane is None else None,
-        recorded=context.recordings.take(message) if context.recordings is not None else None,
     )
 
 
@@ -189,18 +205,9 @@ def sender_of(log: AgentLog, order: TurnRequest) -> Sender:
 
 
 def _continued_session(log: AgentLog, message: Message, adapter: str) -> str | None:
+    """Return the id of the session that the turn continues; None if it begins a new one."""
     session = log.state.session or log.state.fork
-    if session is None:
-        return None
-    if message.options.new or session.adapter != adapter:
-        reason = "a new session was asked for" if message.options.new else f"the agent's adapter is {adapter} now"
-        log.record(
-            events.SessionArchived(session_id=session.session_id, reason=reason, by=message.actor or message.sender),
-            message_id=message.id,
-            sync=True,
-        )
-        return None
-    return session.session_id
+    return None if session is None or message.options.new or session.adapter != adapter else session.session_id
 
 
 def _token_total_of_fork(context: RootContext, fork: Fork) -> Total | None:

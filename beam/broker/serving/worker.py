@@ -3,14 +3,26 @@ and exits.
 
 `python -m beam.broker.serving.worker ROOT AGENT [LANE]`. Its imports are inside functions: `startup.prepare` runs
 before them and makes them cheaper.
+
+If a message asked to keep the agent's process, the worker lives as long as that process (`beam.broker.serving.server`).
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from beam.base import startup
+
+if TYPE_CHECKING:
+    from beam.broker.holder.lease import AgentLease
+    from beam.broker.inbox.context import RootContext
+    from beam.root.paths import AgentPaths
+    from beam.turns.stop import Stop
+
+_MAX_BUGS = 4  # one more than a message may have before it is given up
+_MORE_TRIES, _MOMENT_S = 3, 0.02
 
 
 def main(argv: list[str]) -> int:
@@ -18,14 +30,14 @@ def main(argv: list[str]) -> int:
     from beam.base.errors import BeamError
 
     try:
-        _drain(argv)
+        _run(argv)
     except BeamError as error:
         sys.stderr.write(f"beam worker {' '.join(argv)}: {error}\n")
         return int(error.exit_code)
     return 0
 
 
-def _drain(argv: list[str]) -> None:
+def _run(argv: list[str]) -> None:
     import asyncio
     from pathlib import Path
 
@@ -33,7 +45,6 @@ def _drain(argv: list[str]) -> None:
     from beam.base.clock import SystemClock
     from beam.broker.asking.agent_requests import carry_out
     from beam.broker.inbox.context import RootContext
-    from beam.broker.serving import drain
     from beam.root import discovery
 
     environ = dict(os.environ)
@@ -44,7 +55,102 @@ def _drain(argv: list[str]) -> None:
     context = RootContext.load(home, environ=environ, clock=SystemClock(), carry_out=carry_out, exposed=exposed)
     files.check_descriptors(files.TURN_DESCRIPTORS)
     startup.prepare_long_run()  # it may keep an agent's process for hours
-    asyncio.run(drain.drain_with_lanes(context, context.agent_paths(argv[1], argv[2] if len(argv) > 2 else None)))
+    asyncio.run(drain_with_lanes(context, context.agent_paths(argv[1], argv[2] if len(argv) > 2 else None)))
+
+
+async def drain_with_lanes(context: RootContext, paths: AgentPaths) -> None:
+    """Run the waiting messages of the agent or lane. Then do the same for each lane of the agent that lost its worker.
+
+    If a lane can't be drained, that is reported on stderr, and the other lanes are drained.
+    """
+    import asyncio
+
+    from beam.base.errors import BeamError
+    from beam.broker.holder import stranded
+
+    goes_on = await drain(context, paths)
+    tried = {paths.lane}
+    while goes_on:
+        lane = next(
+            (one for one in stranded.stranded_lanes(context.home.agent(paths.agent)) if one.lane not in tried), None
+        )
+        if lane is None:
+            return
+        own_s = stranded.own_worker_seconds(lane, context.clock.now_ns())
+        if own_s > 0:
+            await asyncio.sleep(own_s)
+            continue
+        tried.add(lane.lane)
+        try:
+            goes_on = await drain(context, lane)
+        except BeamError as error:
+            sys.stderr.write(f"beam worker: lane {lane.lane} of {lane.agent}: {error}\n")
+
+
+async def drain(context: RootContext, paths: AgentPaths) -> bool:
+    """Run all waiting messages of the agent; return when no message is left or when another process holds the agent.
+
+    Return False if a signal asked this process to stop, else True. An unexpected exception in a turn is printed.
+    Recovery then records the outcome of that turn's message, and the other messages run. The fourth unexpected
+    exception in a row is raised. Also raises BeamError, such as DiskError.
+    """
+    from beam.base.errors import BeamError
+    from beam.process import tree
+    from beam.turns.stop import Stop
+
+    tree.become_subreaper()
+    bugs = 0
+    declined: set[str] = set()
+    while (lease := await _acquire_lease(context, paths)) is not None:
+        stop = Stop()
+        waits = is_left = False
+        try:
+            is_left = await _run_messages(lease, stop, declined)
+            bugs = 0
+        except BeamError:
+            raise
+        except Exception:
+            bugs += 1
+            if bugs == _MAX_BUGS:
+                raise
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            waits = lease.hand_over(start_worker=False)
+        if stop.reason is not None or not (waits or bugs):
+            return stop.reason is None
+        if is_left:
+            from beam.broker.serving.server import wait_for_sender
+
+            await wait_for_sender(paths)
+    return True
+
+
+async def _acquire_lease(context: RootContext, paths: AgentPaths) -> AgentLease | None:
+    """Acquire the lease and return it; return None if another process has it. For a lane, try a few times, because
+    another process may hold the lane's lock briefly for a check."""
+    import asyncio
+
+    from beam.broker.holder.lease import AgentLease
+
+    lease = AgentLease.acquire(context, paths)
+    for _ in range(_MORE_TRIES if paths.lane is not None else 0):
+        if lease is not None:
+            break
+        await asyncio.sleep(_MOMENT_S)
+        lease = AgentLease.acquire(context, paths)
+    return lease
+
+
+async def _run_messages(lease: AgentLease, stop: Stop, declined: set[str]) -> bool:
+    """Run waiting messages, and keep the agent's process if a message asks for that, until `stop` is requested. Return
+    whether a message was left for its sender to run."""
+    from beam.broker.serving.server import Server
+    from beam.turns.signals import stop_on_signals
+
+    with stop_on_signals(stop, by="a signal to its worker"):
+        return await Server(lease, stop, declined).serve()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Holds one agent: runs its messages, and keeps its process between turns for as long as a message asked (`beam send
---keep`).
+"""Serves one agent under its lease: runs its messages, and keeps its process between turns for as long as a message
+asked (`beam send --keep`).
 
-A holder that keeps a process does not run a message that was sent from another environment, or that needs another
-process. It closes the kept process and releases the lease, so that the message's sender can run the message. A holder
+A server that keeps a process does not run a message that was sent from another environment, or that needs another
+process. It closes the kept process and releases the lease, so that the message's sender can run the message. A server
 also ends when a broker begins to serve the root.
 """
 
@@ -12,12 +12,11 @@ import asyncio
 import math
 from collections.abc import Coroutine
 
-from beam.agents import registry as adapters
 from beam.base.errors import BeamError
 from beam.broker.asking.kept import keep_seconds
 from beam.broker.holder import duty, registry, stranded
 from beam.broker.holder.lease import AgentLease
-from beam.broker.inbox.build_request import rules_for, settings_for_turn, with_bounded_limits
+from beam.broker.inbox.build_request import plan_turn
 from beam.broker.serving.reload import ConfigWatch
 from beam.broker.serving.wake import Wake
 from beam.model import events
@@ -26,18 +25,18 @@ from beam.process.environment import fingerprint
 from beam.root.paths import AgentPaths
 from beam.store.lock import is_free
 from beam.store.queue import Queue
-from beam.turns.choice import AUTO_MODES, face_of, why_protocol_not_chosen
 from beam.turns.keeper import ReuseKey
 from beam.turns.stop import Stop
+from beam.turns.verdict import may_run_in_kept_process
 
 _POLL_S = 0.2
 _SENDERS_S, _SENDERS_LOOK_S = 5.0, 0.1  # on a busy machine a worker needs seconds to start
 _CHECK_S = 1.0  # between checks for what no notification reports: a root that is gone, a broker whose file was missed
 
 
-class Holder:
+class Server:
     """Runs the messages of one agent under its lease. `declined` are the ids of messages that were left for their
-    senders to run. With `keeps`, the process of every turn is kept until the holder ends; without `keeps`, a process is
+    senders to run. With `keeps`, the process of every turn is kept until the server ends; without `keeps`, a process is
     kept only if its message asks for that."""
 
     def __init__(self, lease: AgentLease, stop: Stop, declined: set[str], *, keeps: bool = False) -> None:
@@ -141,13 +140,17 @@ class Holder:
         keeps = self._keeps or keeper.process is not None or keep_seconds(message) is not None
         if keeps and not has_sender_environment(message, self._lease):
             return "the next turn comes from another environment"
-        if (
-            keeper.process is not None
-            and keeper.key is not None
-            and _needs_another_process(self._lease, keeper.key, message)
-        ):
+        if keeper.process is not None and keeper.key is not None and not self._may_run_in(keeper.key, message):
             return "the next turn wants another session or other settings"
         return ""
+
+    def _may_run_in(self, key: ReuseKey, message: Message) -> bool:
+        """Return whether the kept process with this key may run the turn of this message."""
+        try:
+            order = plan_turn(self._lease.log, message, self._lease.waiting.last_check)
+        except BeamError:
+            return True  # its turn says what is wrong
+        return may_run_in_kept_process(order, key)
 
     def _handle_begin(self, message: Message) -> None:
         """Keep the process if the claimed message asks for that. If the message runs in another environment than its
@@ -176,38 +179,6 @@ def has_sender_environment(message: Message, lease: AgentLease) -> bool:
     environment."""
     wanted = message.environment
     return wanted is None or wanted == fingerprint(lease.log.context.environ, message.id)
-
-
-def _needs_another_process(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
-    """Return whether a turn of this message needs another process than the kept one, whose reuse key is `key`. The
-    answer is based on what is known before the turn."""
-    context = lease.log.context
-    try:
-        resolved = context.config.resolve(message.to)
-        settings = settings_for_turn(resolved, context.environ)
-        options = with_bounded_limits(message, settings, context.config.limits).options
-        adapter = adapters.adapter(settings.adapter)
-        access, attaches = context.access_for(resolved, message), bool(message.payload.attach)
-        face = face_of(adapter, options.via, access)
-        rules = rules_for(resolved, message, is_exposed=context.exposed is not None)
-        if face == "exec" and options.via in AUTO_MODES:
-            why = why_protocol_not_chosen(adapter, options, settings, access, rules.rules, attaches=attaches)
-            face = face if why else "dialogue"
-    except BeamError:
-        return False  # its turn says what is wrong
-    can = adapter.card.faces[face]
-    wanted = (
-        face,
-        settings,
-        options.model or settings.model,
-        options.schema or settings.schema,
-        options.max_turns or settings.max_turns,
-        options.budget_usd or settings.budget_usd,
-        access if can.access else key.access,
-        rules,
-    )
-    has = (key.face, key.settings, key.model, key.schema, key.max_turns, key.budget_usd, key.access, key.rules)
-    return options.new or wanted != has
 
 
 def _ignore_line(text: str) -> None:

@@ -1,4 +1,4 @@
-"""A holder of one agent: which messages it runs, and why it leaves others. Turns are answered from recordings."""
+"""A server of one agent: which messages it runs, and why it leaves others. Turns are answered from recordings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ import pytest
 
 from beam.broker.holder import duty, registry, stranded
 from beam.broker.holder.lease import AgentLease
-from beam.broker.serving import holding
-from beam.broker.serving.holding import Holder, has_sender_environment
+from beam.broker.inbox.build_request import plan_turn
+from beam.broker.serving import server
+from beam.broker.serving.server import Server, has_sender_environment, wait_for_sender
 from beam.model import events
 from beam.model.message import Message, Options
 from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
 from beam.process.environment import fingerprint
-from beam.rules.ruleset import combine, rules_of
+from beam.store.queue import Queue
+from beam.turns.adapter_turn import turn_of
+from beam.turns.choice import choose_face
 from beam.turns.keeper import ReuseKey
 from beam.turns.stop import Stop
 from tests.broker.test_broker_control import ask
@@ -56,7 +59,7 @@ def serve(
     lease: AgentLease, stop: Stop | None = None, declined: set[str] | None = None, *, keeps: bool = False
 ) -> bool:
     async def served() -> bool:
-        return await Holder(lease, stop or Stop(), set() if declined is None else declined, keeps=keeps).serve()
+        return await Server(lease, stop or Stop(), set() if declined is None else declined, keeps=keeps).serve()
 
     return asyncio.run(served())
 
@@ -79,7 +82,7 @@ def test_a_holder_that_is_asked_to_stop_runs_nothing_more(root: Root) -> None:
     async def served() -> bool:
         stop = Stop()
         stop.request("interrupted", by="a test")
-        return await Holder(root.hold("worker"), stop, set()).serve()
+        return await Server(root.hold("worker"), stop, set()).serve()
 
     assert asyncio.run(served()) is False
     assert root.boxes("worker") == {"new": [message.id]}
@@ -198,7 +201,7 @@ def test_a_holder_that_ends_ends_its_kept_process_and_watches_nothing(root: Root
 
     async def served() -> bool:
         stop = Stop()
-        holder = Holder(lease, stop, set())
+        holder = Server(lease, stop, set())
         serving = asyncio.ensure_future(holder.serve())
         while not stop.reason:
             await asyncio.sleep(0)
@@ -210,7 +213,7 @@ def test_a_holder_that_ends_ends_its_kept_process_and_watches_nothing(root: Root
 
     assert asyncio.run(served()) is False
     assert process.ended == [("its holder ends", True)]
-    assert lease.keeper.on_exit is holding._do_nothing
+    assert lease.keeper.on_exit is server._do_nothing
 
 
 def test_after_a_turn_whose_process_is_kept_the_stranded_lanes_are_rescued(
@@ -245,7 +248,7 @@ def test_a_kept_process_is_looked_at_when_it_is_due_and_at_least_every_second(
     lease = SimpleNamespace(
         keeper=SimpleNamespace(next_check=lambda: due), log=SimpleNamespace(context=SimpleNamespace(clock=clock))
     )
-    assert Holder._pause_s(cast(Any, SimpleNamespace(_lease=lease))) == pause
+    assert Server._pause_s(cast(Any, SimpleNamespace(_lease=lease))) == pause
 
 
 def test_a_message_that_waits_for_its_time_is_waited_for_in_short_pauses(
@@ -263,90 +266,90 @@ def test_a_message_that_waits_for_its_time_is_waited_for_in_short_pauses(
     async def served() -> None:
         stop = Stop()
         monkeypatch.setattr(stop, "wait", wait)
-        assert await Holder(lease, stop, set()).serve() is False
+        assert await Server(lease, stop, set()).serve() is False
 
     asyncio.run(served())
     assert waits == [0.2, 0.05]
 
 
-def key(root: Root, **fields: Any) -> ReuseKey:
-    """The key of a process that `claude` with its settings in beam.yaml would reuse."""
-    given: dict[str, Any] = {
-        "face": "dialogue", "adapter": "claude", "executable": "x", "session_id": None, "access": "read", "cwd": "/",
-        "settings": root.context.config.resolve("bot").settings, "model": "m", "folder_trusted": True,
-        "leave_out": False, "folder_env": {},
-    }  # fmt: skip
-    return ReuseKey(**{**given, **fields})
+def kept_key(lease: AgentLease, message: Message) -> ReuseKey:
+    """The key of a process in which the turn of this message ran."""
+    order = plan_turn(lease.log, message)
+    face = choose_face(msgspec.structs.replace(order, is_kept=True)).face
+    return ReuseKey.of_turn(turn_of(order, face, str(order.scratch)), face, order.session_id, "x", order.folder_env)
 
 
-@pytest.mark.parametrize(
-    ("options", "fields", "is_another"),
-    [
-        ({}, {}, False),
-        ({"new": True}, {}, True),
-        ({"model": "other"}, {}, True),
-        ({"model": "other"}, {"model": "other"}, False),
-        ({"max_turns": 3}, {}, True),
-        ({"max_turns": 3}, {"max_turns": 3}, False),
-        ({"budget_usd": 1.0}, {}, True),
-        ({"budget_usd": 1.0}, {"budget_usd": 1.0}, False),
-        ({"schema": "{}"}, {}, True),
-        ({"schema": "{}"}, {"schema": "{}"}, False),
-        ({"access": "edit"}, {}, True),
-        ({"access": "edit"}, {"access": "edit"}, False),
-        ({"via": "terminal"}, {}, True),
-        ({"via": "nonsense"}, {}, False),
-        ({}, {"settings": AgentSettings(adapter="claude")}, True),
-    ],
-)
-def test_a_turn_that_needs_another_process_than_the_kept_one_is_reported_by_its_options(
-    root: Root, options: dict[str, Any], fields: dict[str, Any], is_another: bool
-) -> None:
+def claude(root: Root) -> AgentLease:
     (root.base / "beam.yaml").write_text("agents: {bot: {adapter: claude, model: m}}\n")
+    root.context = msgspec.structs.replace(root.context, recordings=None)
     root.reload()
-    lease = root.hold("bot")
-    message = root.message("bot", options=Options(**{"via": "dialogue", **options}))
-    assert holding._needs_another_process(lease, key(root, **fields), message) is is_another
-    lease.close()
+    return root.hold("bot")
 
 
-def test_rules_of_a_message_and_an_agent_that_is_gone_are_compared_as_well(root: Root) -> None:
-    (root.base / "beam.yaml").write_text("agents: {bot: {adapter: claude, model: m}}\n")
-    root.reload()
-    lease = root.hold("bot")
-    denies = RuleLists(deny=("Bash(rm *)",))
-    message = root.message("bot", options=Options(via="dialogue", rules=denies))
-    assert holding._needs_another_process(lease, key(root), message)
-    rules = combine(rules_of(denies, "this message"))
-    assert not holding._needs_another_process(lease, key(root, rules=rules), message)
-    assert not holding._needs_another_process(lease, key(root), root.message("nobody", options=Options(new=True)))
-    lease.close()
-
-
-@pytest.mark.parametrize(
-    ("is_kept", "new", "declined", "why"),
-    [
-        (True, True, False, "the next turn wants another session or other settings"),
-        (True, False, False, ""),
-        (False, True, False, ""),
-        (True, True, True, ""),
-    ],
-)
-def test_a_message_that_needs_another_process_is_left_to_its_sender_once(
-    root: Root, is_kept: bool, new: bool, declined: bool, why: str
-) -> None:
-    (root.base / "beam.yaml").write_text("agents: {bot: {adapter: claude, model: m}}\n")
-    root.reload()
-    lease = root.hold("bot")
-    message: Message = root.message("bot", options=Options(via="dialogue", new=new))
-    if is_kept:
-        lease.keeper.process, lease.keeper.key = cast(Any, SimpleNamespace(drop=lambda: None)), key(root)
+def left(lease: AgentLease, key: ReuseKey | None, message: Message, declined: set[str] | None = None) -> str:
+    """Why a server that keeps a process with this key (None: no process) leaves the message to its sender."""
+    if key is not None:
+        lease.keeper.process, lease.keeper.key = cast(Any, SimpleNamespace(drop=lambda: None)), key
 
     async def asked() -> str:
-        return Holder(lease, Stop(), {message.id} if declined else set())._why_left_to_sender(message)
+        return Server(lease, Stop(), declined or set())._why_left_to_sender(message)
 
-    assert asyncio.run(asked()) == why
+    try:
+        return asyncio.run(asked())
+    finally:
+        lease.close()
+
+
+_OTHER = "the next turn wants another session or other settings"
+
+
+@pytest.mark.parametrize(
+    ("kept", "options", "is_another"),
+    [
+        ({}, {}, False),
+        ({}, {"via": None}, False),
+        ({}, {"via": None, "max_turns": 3}, True),
+        ({}, {"new": True}, False),  # there is no session yet
+        ({}, {"model": "other"}, True),
+        ({"model": "other"}, {"model": "other"}, False),
+        ({}, {"schema": "{}"}, True),
+        ({"schema": "{}"}, {"schema": "{}"}, False),
+        ({}, {"access": "edit"}, True),
+        ({"access": "edit"}, {"access": "edit"}, False),
+        ({}, {"via": "terminal"}, True),
+        ({}, {"via": "exec"}, True),
+        ({}, {"via": "nonsense"}, False),
+        ({}, {"max_tokens": 100}, True),
+        ({}, {"rules": RuleLists(deny=("Bash(rm *)",))}, True),
+        ({"rules": RuleLists(deny=("Bash(rm *)",))}, {"rules": RuleLists(deny=("Bash(rm *)",))}, False),
+    ],
+)
+def test_a_message_that_needs_another_process_than_the_kept_one_is_left_to_its_sender(
+    root: Root, kept: dict[str, Any], options: dict[str, Any], is_another: bool
+) -> None:
+    lease = claude(root)
+    key = kept_key(lease, root.message("bot", options=Options(**{"via": "dialogue", **kept})))
+    message = root.message("bot", options=Options(**{"via": "dialogue", **options}))
+    assert left(lease, key, message) == (_OTHER if is_another else "")
+    assert root.events("bot") == []
+
+
+def test_other_settings_another_session_or_another_folder_need_another_process(root: Root) -> None:
+    message = root.message("bot", options=Options(via="dialogue"))
+    key = kept_key(lease := claude(root), message)
     lease.close()
+    others: list[dict[str, Any]] = [
+        {"settings": AgentSettings(adapter="claude")},
+        {"session_id": "s"},
+        {"cwd": "/"},
+        {"folder_trusted": not key.folder_trusted},
+        {"folder_env": {"A": "b"}},
+    ]
+    for other in others:
+        assert left(root.hold("bot"), msgspec.structs.replace(key, **other), message) == _OTHER
+    assert left(root.hold("bot"), None, message) == ""
+    assert left(root.hold("bot"), msgspec.structs.replace(key, cwd="/"), message, {message.id}) == ""
+    assert left(root.hold("bot"), key, root.message("nobody", options=Options(new=True))) == ""
 
 
 @pytest.mark.slow
@@ -356,7 +359,7 @@ def test_a_request_is_answered_while_a_process_is_kept(root: Root) -> None:
 
     async def served() -> None:
         stop = Stop()
-        serving = asyncio.ensure_future(Holder(lease, stop, set()).serve())
+        serving = asyncio.ensure_future(Server(lease, stop, set()).serve())
         await asyncio.sleep(0)
         ask(root, "worker", "pause")
         async with asyncio.timeout(10):
@@ -367,3 +370,54 @@ def test_a_request_is_answered_while_a_process_is_kept(root: Root) -> None:
 
     asyncio.run(served())
     assert process.ended == [("its holder ends", False)]
+
+
+def test_what_comes_later_than_the_first_is_no_longer_waited_for() -> None:
+    ended: list[str] = []
+
+    async def soon() -> None:
+        ended.append("soon")
+
+    async def never() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    asyncio.run(asyncio.wait_for(Server._wait_for_first(cast(Any, None), soon(), never()), 5))
+    assert ended == ["soon", "cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("is_root_there", "is_served", "why"),
+    [
+        (True, False, ""),
+        (False, False, "the root is gone"),
+        (True, True, "a broker serves the agent from now on"),
+    ],
+)
+def test_a_kept_process_is_let_go_when_the_root_is_gone_or_a_broker_serves(
+    monkeypatch: pytest.MonkeyPatch, is_root_there: bool, is_served: bool, why: str
+) -> None:
+    monkeypatch.setattr(server.registry, "broker_serves_root", lambda _: is_served)
+    lease = SimpleNamespace(is_in_place=lambda: is_root_there, log=SimpleNamespace(context=SimpleNamespace(home=None)))
+    assert Server._why_release(cast(Any, SimpleNamespace(_lease=lease))) == why
+
+
+def test_a_message_that_its_sender_ran_meanwhile_is_waited_for_no_longer(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 3:
+            queue.remove(queue.entries("new")[0])
+
+    root.put("box")
+    paths = root.place("box")
+    queue = Queue(paths.queue, paths.put_lock)
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    asyncio.run(wait_for_sender(paths))
+    assert len(looks) == 3
