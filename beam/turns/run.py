@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from beam.agents.base import Verdict
+from beam.agents.base import Face, Verdict
 from beam.base import files
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import UnsupportedError
@@ -20,7 +20,7 @@ from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.events import Event, TurnFinished
 from beam.model.outcome import Class, Status
-from beam.turns.answer import is_work
+from beam.turns.answer import is_blank, is_work
 from beam.turns.choice import REASON_KEPT, choose_face
 from beam.turns.claimed import FigureFilter
 from beam.turns.cli_version import version_for_turn
@@ -90,10 +90,22 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             with contextlib.suppress(OSError):  # otherwise each --once message would leave a folder
                 order.scratch.parent.rmdir()
     took = clock.monotonic() - began
-    outcome = outcome_to_record(
-        order, verdict, stop, face, took, why=why, heard=sent.heard.texts, worked=sent.has_worked
-    )
+    worked = sent.has_worked or await _has_changed_files(order, face, verdict, sent.recorded)
+    outcome = outcome_to_record(order, verdict, stop, face, took, why=why, heard=sent.heard.texts, worked=worked)
     return _finish(order, record, outcome)
+
+
+async def _has_changed_files(
+    order: TurnRequest, face: Face, verdict: Verdict, before: events.WorkTreeRecorded | None
+) -> bool:
+    """Return whether files changed in a turn without an answer, if its mode reports no tool calls. `before` is what was
+    recorded before the turn."""
+    is_silent = verdict.status is Status.COMPLETED and is_blank(verdict.reply)
+    if not is_silent or before is None or order.snapshots is None or order.adapter.card.faces[face].tools:
+        return False
+    from beam.turns.snapshot import has_changed
+
+    return await has_changed(order.snapshots, before, order.environ, order.message.to)
 
 
 def _event_changes(order: TurnRequest, record: Record) -> list[EventChange]:
@@ -108,7 +120,8 @@ def _event_changes(order: TurnRequest, record: Record) -> list[EventChange]:
 
 class _SendRecorder:
     """Records events. `is_sent`: an event reported that the message was sent to the agent. `has_worked`: an event was
-    work of the agent. `heard` are the texts of its CLI.
+    work of the agent. `recorded` says what the work tree contained before the turn. `heard`
+    are the texts of its CLI.
 
     `on_sent` is called just before the first such event is recorded, because the protocol has worked then. The notice
     that it returns is recorded, too.
@@ -117,6 +130,7 @@ class _SendRecorder:
     def __init__(self, record: Record, on_sent: Callable[[], Event | None] | None) -> None:
         self.is_sent = False
         self.has_worked = False
+        self.recorded: events.WorkTreeRecorded | None = None
         self.heard = CliTexts()
         self._record = record
         self.on_sent = on_sent
@@ -126,6 +140,8 @@ class _SendRecorder:
         if isinstance(body, CliTexts.types):
             self.heard.add_text(body)
         self.has_worked = self.has_worked or is_work(body)
+        if isinstance(body, events.WorkTreeRecorded):
+            self.recorded = body
         if isinstance(body, events.PromptSent) and not self.is_sent:
             self.is_sent = True
             notice = self.on_sent() if self.on_sent is not None else None

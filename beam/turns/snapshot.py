@@ -97,3 +97,13 @@ async def snapshot_event(
         return WorkTreeRecorded(folder=name, tree=await (tree.take_with_copied_index if beside else tree.take)(agent))
     except BeamError as error:
         return WorkTreeRecorded(folder=escape_surrogates(name), reason=str(error))
+
+
+async def has_changed(store: Path, before: WorkTreeRecorded, environ: Mapping[str, str], agent: str) -> bool:
+    """Return whether the work tree differs from what was recorded before the turn. False if nobody can know."""
+    if before.tree is None:
+        return False
+    try:
+        return await WorkTree.of(store, Path(before.folder), environ).take_with_copied_index(agent) != before.tree
+    except BeamError:
+        return False

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import UnsupportedError
-from beam.turns.snapshot import WorkTree
+from beam.model.events import WorkTreeRecorded
+from beam.turns.snapshot import WorkTree, has_changed, snapshot_event
 from beam.worktree.calls import GitError
 from beam.worktree.snapshots import Bounds, ChangedFile
-from tests.support.repository import make_hostile_repository
+from tests.support.cli import Cli
+from tests.support.repository import make_hostile_repository, make_repository
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +51,35 @@ def test_new_changed_and_removed_files_are_found_committed_or_not(work_tree: Pat
 def test_what_was_changed_before_the_snapshot_is_no_change(work_tree: Path, tree: WorkTree) -> None:
     (work_tree / "README.md").write_text("Mine, and not committed.\n")
     assert changed(tree, take(tree)) == []
+
+
+def test_a_turn_without_words_may_have_changed_files_or_not(work_tree: Path, tmp_path: Path) -> None:
+    store = tmp_path / "snapshots"
+    before = asyncio.run(snapshot_event(store, work_tree, os.environ, "worker", beside=False))
+
+    def is_changed(since: WorkTreeRecorded) -> bool:
+        return asyncio.run(has_changed(store, since, os.environ, "worker"))
+
+    assert not is_changed(before)
+    (work_tree / "new").write_text("made")
+    assert is_changed(before)
+    assert not is_changed(WorkTreeRecorded(folder=str(work_tree), reason="it was not recorded"))
+    assert not is_changed(WorkTreeRecorded(folder=str(tmp_path), tree=before.tree))
+
+
+@pytest.mark.parametrize(
+    ("does", "status", "class_"), [("echo made >new", "completed", None), ("true", "failed", "empty")]
+)
+def test_a_silent_turn_of_a_cli_that_reports_no_calls_is_completed_if_a_file_changed(
+    beam: Cli, does: str, status: str, class_: str | None
+) -> None:
+    make_repository(beam.project, beam.base / "home")
+    program = beam.base / "cn"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *--version*) echo 1.5.47;; *) {does};; esac\n')
+    program.chmod(0o755)
+    cli = beam.with_env({"PATH": f"{beam.base}{os.pathsep}{os.environ['PATH']}"})
+    outcome = cli("send", "cn", "hello", "--access", "full", "--json").json
+    assert (outcome["status"], outcome["class"]) == (status, class_), outcome
 
 
 def test_what_git_ignores_is_left_out(work_tree: Path, tree: WorkTree) -> None:
