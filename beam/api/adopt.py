@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from beam.api.root import hold_agents, is_replaced, old_root, path_text, remove_contents
+from beam.api.root import hold_agents, is_replaced, path_text, remove_contents
 from beam.base import files
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, CorruptError, DiskError, UnfinishedError
@@ -81,9 +81,6 @@ def candidates(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> lis
 
 
 def _other_roots(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    old = old_root(here)
-    if old is not None:
-        yield old, "an earlier version of beam kept it here"
     for other in discovery.roots_of_same_folder(here, environ):
         yield other.root, f"it is of this very folder, under the name {path_text(other.project)}"
     if here.exists():

@@ -52,12 +52,12 @@ def _line(home: RootPaths) -> RootLine:
     )
 
 
-def old_root(home: RootPaths) -> Path | None:
-    """Return the directory in which an earlier version of beam kept this folder's root; None if there is no such
-    directory."""
-    old = home.project / discovery.OLD_ROOT_NAME
-    is_one = old != home.root and not os.path.islink(old) and os.path.isdir(old / "agents")  # noqa: PTH112, PTH114
-    return old if is_one else None
+def false_root(home: RootPaths) -> Path | None:
+    """Return the directory in the project folder that looks like a root of beam; None if there is none. It came with
+    the folder: beam keeps no state there."""
+    found = home.project / discovery.FALSE_ROOT_NAME
+    is_one = found != home.root and not os.path.islink(found) and os.path.isdir(found / "agents")  # noqa: PTH112, PTH114
+    return found if is_one else None
 
 
 def is_replaced(home: RootPaths) -> bool:
@@ -78,9 +78,9 @@ def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False
             f"the root {path_text(home.root)} lies in {path_text(where)}, where agents may write: "
             "what its queues hold gets access read at the most"
         )
-    old = old_root(home)
-    if old is not None:
-        yield f"{path_text(old)} is of an earlier version of beam and is not read; to look at it: beam doctor --adopt"
+    false = false_root(home)
+    if false is not None:
+        yield f"{path_text(false)} is not read: the state of this folder is in {path_text(home.root)}"
     if thorough or (not home.exists() and discovery.is_in_state_dir(home.root, environ)):
         for other in discovery.roots_of_same_folder(home, environ):
             yield (

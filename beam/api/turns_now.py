@@ -154,7 +154,7 @@ def kept_process(state: State) -> KeptProcess | None:
     loads = load.load_of_trees(found.processes)
     return KeptProcess(
         pid=found.pid,
-        via=found.via or "terminal",  # earlier versions of beam kept no other processes
+        via=found.via,
         turn=found.turn,
         since=found.at,
         until=found.until,

@@ -135,7 +135,7 @@ def doctor(
     adopt: bool = option(
         False,
         "--adopt",
-        help="Adopt other roots of this folder (of an earlier version, of a moved folder); asks first.",
+        help="Adopt other roots of this folder (the folder was moved, or mounted twice); asks first.",
     ),
     remove_root: str | None = option(None, metavar="ROOT", help="Remove a root and everything in it."),
     yes: bool = option(False, "--yes", help="With --adopt and --remove-root: don't ask."),

@@ -36,7 +36,7 @@ from beam.root.user_dirs import config_dir, user_home
 BEAM_YAML = "beam.yaml"
 USER_CONFIG_NAME = "config.yaml"
 AGENT_JSON = "agent.json"
-AGENT_JSON_VERSION = 1  # a file without a version is from an earlier beam, and has the same keys
+AGENT_JSON_VERSION = 1
 USER_CONFIG = "user config"
 BUILT_IN = "built in"
 DEFAULT = "default"

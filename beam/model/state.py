@@ -158,8 +158,7 @@ class Totals(UsageSum, kw_only=True):
     """Sums over all turns and, for turns whose model is known, sums by model.
 
     `by_tool` has the calls of each tool; `retries` counts the attempts after the first, `denials` the denied requests,
-    and `unsupported` the turns that asked for something the agent can't do. Journals of earlier versions of beam add
-    nothing to these four.
+    and `unsupported` the turns that asked for something the agent can't do.
     """
 
     by_status: dict[str, int] = {}

@@ -24,7 +24,7 @@ from beam.root.paths import CONFIG_NAME, ROOT_DIRS, AgentPaths, RootPaths
 from beam.root.user_dirs import state_dir, user_home
 from beam.secrets.shown import blanked
 
-OLD_ROOT_NAME = ".beam"  # where earlier versions kept the root: in the project folder
+FALSE_ROOT_NAME = ".beam"  # in a project folder it looks like state of beam, is named to a person, and never read
 PROJECT_JSON = "project.json"
 _PROJECTS = "projects"
 _NAMED_ROOTS = "roots"  # one small file for each root that was named by --root or BEAM_ROOT

@@ -14,12 +14,10 @@ import os
 from pathlib import Path
 
 from beam.base import files
-from beam.base.directory_tree import remove_tree
 from beam.base.errors import DiskError
 from beam.model.message import PLAIN
 from beam.root.paths import AgentPaths
 from beam.store import control
-from beam.store.lock import short_lock
 
 _INDEX_NAME = "lanes"
 
@@ -39,8 +37,10 @@ def has_work_left(paths: AgentPaths) -> bool:
 def add_to_index(lane: AgentPaths) -> None:
     """Add the lane to the index, durably. The directories of the lane must exist."""
     assert lane.lane is not None
-    make_index(AgentPaths(lane.agent, lane.dir.parent.parent))
     path = index_folder(lane) / lane.lane
+    if not path.parent.is_dir():
+        files.make_directory(path.parent)
+        files.sync_directory(path.parent.parent)
     with files.disk_action("write", path):
         try:
             _make_file(path)
@@ -74,14 +74,8 @@ def remove_from_index(lane: AgentPaths) -> None:
 
 
 def indexed_lanes(agent: AgentPaths) -> list[AgentPaths]:
-    """Return the lanes that may have work left, oldest first.
-
-    An agent of an earlier version of beam has no index yet. In that case every lane is checked.
-    """
-    where = index_folder(agent)
-    names = files.names(where)
-    if not names and not where.is_dir():
-        return [lane for lane in agent.lanes() if has_work_left(lane)]
+    """Return the lanes that may have work left, oldest first."""
+    names = files.names(index_folder(agent))
     return [lane for name in names if PLAIN.match(name) and (lane := agent.lane_of(name)).dir.is_dir()]
 
 
@@ -99,30 +93,3 @@ def claim_retry(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:
     except OSError:  # the lane is finished, or has no file yet
         return lane.dir.is_dir()
     return True
-
-
-def make_index(agent: AgentPaths) -> None:
-    """Create the index with the lanes that an earlier version of beam left. Do nothing if the index exists or the agent
-    never had a lane. Raises DiskError."""
-    where = index_folder(agent)
-    if where.is_dir() or not (agent.dir / "once").is_dir():
-        return
-    with short_lock(agent.put_lock):
-        if not where.is_dir():  # a rename would replace the index of another process as long as it is empty
-            _publish_index(agent, where)
-
-
-def _publish_index(agent: AgentPaths, where: Path) -> None:
-    left = indexed_lanes(agent)
-    made = where.with_name(f".{_INDEX_NAME}.{os.getpid()}.tmp")
-    with files.disk_action("make", where):
-        remove_tree(made, ignore_errors=True)
-        made.mkdir(0o700)
-        try:
-            for lane in left:
-                _make_file(made / lane.dir.name)
-            made.rename(where)
-        except BaseException:
-            remove_tree(made, ignore_errors=True)
-            raise
-    files.sync_directory(where.parent)

@@ -174,7 +174,7 @@ def make_directory(path: bytes) -> None:
 
 
 def sweep(spool: bytes, now_ns: int) -> None:
-    """Remove spool files older than a day, including the daily files that earlier versions of beam wrote."""
+    """Remove spool files older than a day."""
     last = file_name(now_ns - KEPT_S * 1_000_000_000)
     for name in posix.listdir(spool):
         if name.endswith(b".jsonl") and name < last:

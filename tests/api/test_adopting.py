@@ -23,14 +23,13 @@ from beam.store.queue import Queue
 from beam.trust import ledger
 from tests.support.context import Root
 from tests.support.journals import record, turn
+from tests.support.moved import moved_root
 from tests.support.refused import refused
 
 
 def aside(root: Root) -> Path:
-    """The root with all in it is now where an earlier beam kept it."""
-    old = root.base / discovery.OLD_ROOT_NAME
-    root.context.home.root.rename(old)
-    return old
+    """The root with all in it is now the one that the folder had under another name."""
+    return moved_root(root.context.home.root, root.base, root.environ)
 
 
 def shown(root: Root) -> Candidate:
@@ -70,7 +69,7 @@ def test_a_person_sees_all_that_adopting_would_run(root: Root) -> None:
     (root.place("empty").queue / "new" / "00000000000000000009-empty-1.json").write_bytes(b"{")
     old = aside(root)
     found = shown(root)
-    assert (found.root, found.why) == (old, "an earlier version of beam kept it here")
+    assert (found.root, found.why) == (old, "it is of this very folder, under the name /before")
     empty, mine, worker = found.agents
     assert mine == Finding(agent="mine", settings=settings, session="s1 (claude)", waiting=(), taken=False)
     assert (empty.agent, empty.settings, empty.session, empty.taken) == ("empty", None, None, False)

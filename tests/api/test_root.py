@@ -52,15 +52,15 @@ def test_a_path_is_shown_as_text() -> None:
     assert roots.path_text(Path(os.fsdecode(b"/a\xff/\xc3\xbc"))) == "/a\\xff/ü"
 
 
-def test_a_root_of_an_earlier_beam_is_one_with_agents(home: RootPaths) -> None:
-    old = home.project / discovery.OLD_ROOT_NAME
-    assert roots.old_root(home) is None
+def test_a_root_that_came_with_a_folder_is_one_with_agents(home: RootPaths) -> None:
+    old = home.project / discovery.FALSE_ROOT_NAME
+    assert roots.false_root(home) is None
     (old / "agents").mkdir(parents=True)
-    assert roots.old_root(home) == old
-    assert roots.old_root(RootPaths(old, home.project)) is None
+    assert roots.false_root(home) == old
+    assert roots.false_root(RootPaths(old, home.project)) is None
     old.rename(home.project / "real")
     old.symlink_to(home.project / "real")
-    assert roots.old_root(home) is None
+    assert roots.false_root(home) is None
 
 
 def test_an_ordinary_root_has_no_notes(home: RootPaths, environ: dict[str, str]) -> None:
@@ -69,9 +69,9 @@ def test_an_ordinary_root_has_no_notes(home: RootPaths, environ: dict[str, str])
 
 
 def test_what_is_odd_about_a_root_is_a_sentence_each(home: RootPaths, environ: dict[str, str]) -> None:
-    old = home.project / discovery.OLD_ROOT_NAME
+    old = home.project / discovery.FALSE_ROOT_NAME
     (old / "agents").mkdir(parents=True)
-    said = f"{old} is of an earlier version of beam and is not read; to look at it: beam doctor --adopt"
+    said = f"{old} is not read: the state of this folder is in {home.root}"
     assert list(roots.notes(home, environ)) == [said]
     inside = RootPaths(home.project / "state", home.project)
     assert next(roots.notes(inside, environ)) == (

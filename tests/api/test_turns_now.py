@@ -149,12 +149,12 @@ def test_a_turn_whose_holder_died_or_is_elsewhere_is_told_so(
 # -- the kept process --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("via", "mode"), [("dialogue", "dialogue"), ("", "terminal")])
-def test_a_kept_process_is_reported_with_its_holder(via: str, mode: str, root: Root, loads: dict[str, Any]) -> None:
+@pytest.mark.parametrize("via", ["dialogue", "terminal"])
+def test_a_kept_process_is_reported_with_its_holder(via: str, root: Root, loads: dict[str, Any]) -> None:
     assert turns_now.kept_process(State()) is None
     until = "2030-01-01T00:00:00Z"
     record(root, "worker", started(via=via), events.AgentKept(pid=5, until=until, **NAMED), finished(), closed())
-    given = {"pid": 5, "via": mode, "turn": 1, "since": TS, "until": until, "holder": ME.pid, "host": ME.host}
+    given = {"pid": 5, "via": via, "turn": 1, "since": TS, "until": until, "holder": ME.pid, "host": ME.host}
     assert turns_now.kept_process(read_state(root.place("worker").journal)) == KeptProcess(**given)
     loads["value"] = SimpleNamespace(processes=2, rss_bytes=2_621_440)
     assert turns_now.kept_process(read_state(root.place("worker").journal)) == KeptProcess(

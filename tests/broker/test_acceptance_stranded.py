@@ -145,19 +145,6 @@ def test_a_message_in_a_finished_lane_that_is_tried_again_is_not_lost_with_its_w
     assert beam("wait", failed).out == "done\n"
 
 
-def test_lanes_that_an_earlier_beam_left_are_taken_up_too(beam: Cli) -> None:
-    beam.config(COUNTING)
-    ids = stranded(beam, 3)
-    index = beam.root / "agents" / "counting" / "lanes"
-    for path in index.iterdir():
-        path.unlink()
-    index.rmdir()
-    assert beam("send", "counting", "mine").code == 0
-    all_ran_once(beam, 3)
-    for message in ids:
-        assert beam("wait", message).code == 0
-
-
 def test_a_mailbox_has_no_sessions_to_throw_away(beam: Cli) -> None:
     beam.config("agents:\n  desk: {mailbox: true}\n")
     sent = beam("send", "desk", "--once", "--no-wait", "x")

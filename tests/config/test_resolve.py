@@ -187,7 +187,7 @@ def test_agent_json_holds_what_differs_and_reads_back(tmp_path: Path) -> None:
     assert parse_agent_json(data, tmp_path) == settings
     assert set(resolve.msgspec.json.decode(data)) == {"v", "adapter", "command", "env", "timeout"}
     assert b'"v": 1' in data
-    assert parse_agent_json(data.replace(b'"v": 1,', b""), tmp_path) == settings, "as an earlier beam wrote it"
+    assert parse_agent_json(data.replace(b'"v": 1,', b""), tmp_path) == settings, "without a version it is of this one"
     for version in (b"2", b'"1"', b"null"):
         with pytest.raises(ConfigError, match=r"of version .* reads up to 1"):
             parse_agent_json(data.replace(b'"v": 1', b'"v": ' + version), tmp_path)

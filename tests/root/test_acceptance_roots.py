@@ -17,6 +17,7 @@ from beam.model.message import Message, ModelCalls, Options, Payload, decode, en
 from beam.model.rule_lists import RuleLists
 from tests.support.claims import refused
 from tests.support.cli import Cli, eventually, is_held
+from tests.support.moved import moved_root
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
@@ -52,8 +53,13 @@ def ran(beam: Cli) -> int:
 
 
 def old(beam: Cli) -> Path:
-    """Where earlier versions had the root."""
+    """What looks like state of beam in the project folder."""
     return beam.project / ".beam"
+
+
+def was_moved(beam: Cli) -> Path:
+    """The root that the project folder had under another name."""
+    return moved_root(None, beam.project, beam.env)
 
 
 def files_of(folder: Path) -> set[str]:
@@ -82,14 +88,14 @@ def test_a_message_that_came_with_a_cloned_repository_is_never_run(beam: Cli) ->
 
 
 @pytest.mark.parametrize("args", [("status",), ("queue", "list"), ("watch", "--now"), ("agent", "list"), ("asks",)])
-def test_a_root_of_an_earlier_version_is_named_and_read_by_nothing(beam: Cli, args: tuple[str, ...]) -> None:
+def test_a_root_that_came_with_a_folder_is_named_and_read_by_nothing(beam: Cli, args: tuple[str, ...]) -> None:
     planted(old(beam), "scripted", "PLANTED")
     (old(beam) / "agents" / "scripted" / "agent.json").write_text('{"adapter": "command", "command": ["PLANTED"]}')
     before = files_of(old(beam))
     done = beam(*args)
     assert done.code == 0, done
-    assert f"{old(beam)} is of an earlier version" in done.err
-    assert "beam doctor --adopt" in done.err
+    assert f"{old(beam)} is not read" in done.err
+    assert beam("doctor", "--adopt", "--yes").code == 0 and not beam.box("scripted", "new")
     assert "PLANTED" not in done.out + done.err
     assert files_of(old(beam)) == before
 
@@ -108,13 +114,14 @@ def test_an_old_root_that_may_not_be_looked_into_is_no_crash(beam: Cli) -> None:
 def test_adopt_shows_all_that_would_run_asks_and_then_copies_it(beam: Cli) -> None:
     beam.config(ECHO)
     text = "first line\n" + "x" * 3000 + "\n\x1b[2Jrm -rf\u202e evil"
-    planted(old(beam), "echo", text, sender="a\nforged")
+    before = was_moved(beam)
+    planted(before, "echo", text, sender="a\nforged")
     settings = '{"adapter": "command",\n "command": ["cat", "\x1b[31m"]}'
-    (old(beam) / "agents" / "echo" / "agent.json").write_text(settings)
+    (before / "agents" / "echo" / "agent.json").write_text(settings)
     there = Terminal(beam, "doctor", "--adopt", columns=200)
     there.until("run what waits? [y/N] ")
     for shown in (
-        f"{old(beam)}: an earlier version of beam kept it here",
+        f"{before}: it is of this very folder, under the name /before",
         '    agent.json:  "command": ["cat", "␛[31m"]}',
         "    waits, from a forged, with access full, attaching /etc/hostname:",
         "      | first line",
@@ -125,20 +132,21 @@ def test_adopt_shows_all_that_would_run_asks_and_then_copies_it(beam: Cli) -> No
     assert "\x1b[2J" not in there.seen and "\u202e" not in there.seen
     there.type("n\n")
     assert there.end() == 2
-    assert beam.box("echo", "new") == [] and old(beam).is_dir()
+    assert beam.box("echo", "new") == [] and before.is_dir()
 
     there = Terminal(beam, "doctor", "--adopt", columns=200)
     there.until("[y/N] ")
     there.type("y\n")
     assert there.end() == 0, there.seen
     assert beam.box("echo", "new") == [f"{1:020d}-echo-planted1.json"]
-    assert not old(beam).exists()
+    assert not before.exists()
     assert ran(beam) == 0
 
 
 def test_adopt_shows_the_rules_and_the_recording_that_a_waiting_message_brings(beam: Cli) -> None:
     beam.config(ECHO)
-    path = planted(old(beam), "echo", "Look at the README.", access="read")
+    before = was_moved(beam)
+    path = planted(before, "echo", "Look at the README.", access="read")
     message = decode(path.read_bytes())
     rules = RuleLists(allow=("Bash(*)",))
     options = structs.replace(message.options, rules=rules, model_calls=ModelCalls(replay="/tmp/theirs\x1b[8m"))
@@ -153,7 +161,8 @@ def test_adopt_shows_the_rules_and_the_recording_that_a_waiting_message_brings(b
 
 def test_a_message_that_changed_since_it_was_shown_is_not_adopted(beam: Cli) -> None:
     beam.config(ECHO)
-    path = planted(old(beam), "echo", "Look at the README.", access="read")
+    before = was_moved(beam)
+    path = planted(before, "echo", "Look at the README.", access="read")
     with Beam(cwd=beam.project, environ=beam.env) as there:
         (candidate,) = there.adoptable()
         message = decode(path.read_bytes())
@@ -165,12 +174,13 @@ def test_a_message_that_changed_since_it_was_shown_is_not_adopted(beam: Cli) -> 
 
 
 def test_adopt_without_a_terminal_does_nothing_but_with_yes(beam: Cli) -> None:
-    planted(old(beam), "scripted", "hello")
+    before = was_moved(beam)
+    planted(before, "scripted", "hello")
     done = beam("doctor", "--adopt")
     assert (done.code, "      | hello" in done.out) == (2, True)
-    assert old(beam).is_dir() and not beam.root.exists()
+    assert before.is_dir() and not beam.root.exists()
     assert beam("doctor", "--adopt", "--yes").code == 0
-    assert not old(beam).exists() and len(beam.box("scripted", "new")) == 1
+    assert not before.exists() and len(beam.box("scripted", "new")) == 1
 
 
 def test_an_agent_that_is_adopted_goes_on_and_its_settings_need_no_new_trust(beam: Cli) -> None:
@@ -187,28 +197,30 @@ def test_an_agent_that_is_adopted_goes_on_and_its_settings_need_no_new_trust(bea
 
 def test_a_name_that_is_taken_is_left_where_it_is(beam: Cli) -> None:
     assert beam("send", "scripted", "mine").code == 0
-    planted(old(beam), "scripted", "other")
-    planted(old(beam), "second", "other")
+    before = was_moved(beam)
+    planted(before, "scripted", "other")
+    planted(before, "second", "other")
     done = beam("doctor", "--adopt", "--yes")
     assert (done.code, "left scripted" in done.err, "adopted second" in done.err) == (0, True, True), done
     assert beam.box("scripted", "new") == [] and beam.box("second", "new")
-    assert [path.name for path in (old(beam) / "agents").iterdir()] == ["scripted"]
+    assert [path.name for path in (before / "agents").iterdir()] == ["scripted"]
 
 
 @pytest.mark.parametrize("what", ["link", "linked agent", "fifo", "fifo in a queue", "linked message", "linked locks"])
 def test_what_beam_does_not_make_is_refused_and_named(beam: Cli, what: str) -> None:
-    message = planted(old(beam), "scripted", "hello")
-    agent = old(beam) / "agents" / "scripted"
+    before = was_moved(beam)
+    message = planted(before, "scripted", "hello")
+    agent = before / "agents" / "scripted"
     secret = beam.base / "secret"
     secret.mkdir()
     (secret / "key").write_text("the secret")
     made = {
         "link": agent / "note",
-        "linked agent": old(beam) / "agents" / "other",
+        "linked agent": before / "agents" / "other",
         "fifo": agent / "pipe",
         "fifo in a queue": message.with_name(f"{2:020d}-scripted-planted2.json"),
         "linked message": message.with_name(f"{2:020d}-scripted-planted2.json"),
-        "linked locks": old(beam) / "locks",
+        "linked locks": before / "locks",
     }[what]
     if "fifo" in what:
         os.mkfifo(made)
@@ -366,13 +378,14 @@ def test_remove_root_keeps_waiting_messages_unless_it_is_sure_and_what_is_not_be
 
 @pytest.mark.parametrize("verb", ["--adopt", "--remove-root"])
 def test_an_agent_neither_adopts_nor_removes_a_root(beam: Cli, verb: str) -> None:
-    planted(old(beam), "scripted", "hello")
+    before = was_moved(beam)
+    planted(before, "scripted", "hello")
     assert beam("send", "scripted", "x").code == 0
     args = [verb, "--yes"] if verb == "--adopt" else [verb, str(beam.root), "--yes"]
     env = {"BEAM_AGENT": "a", "BEAM_ROOT": str(beam.root), "BEAM_HOPS": "0"}
     done = beam("doctor", *args, env=env)
     assert (done.code, "only a person" in done.err) == (2, True), done
-    assert old(beam).is_dir() and beam.root.is_dir()
+    assert before.is_dir() and beam.root.is_dir()
 
 
 # -- moved by the user -------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from beam.base import files
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, RefusedFileError, UsageError
 from beam.model import events
-from beam.root.paths import AgentPaths
+from beam.root import discovery
 from beam.store import asks, control, lanes, outbox, queue
 from beam.store.outbox import (
     Answer,
@@ -253,40 +252,12 @@ def test_a_lane_is_entered_durably_and_as_never_tried(root: Root, monkeypatch: p
     assert not lanes.claim_retry(lane, NOON_NS, after_s=5)
 
 
-@pytest.mark.slow
-def test_two_that_make_an_index_of_lanes_at_once_make_one(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = root.place("worker")
-    (agent.dir / "once").mkdir(exist_ok=True)
-    where = lanes.index_folder(agent)
-    entered = lanes.indexed_lanes
-    made: list[int] = []
-
-    def make() -> None:
-        lanes.make_index(agent)
-        made.append(where.stat().st_ino)
-
-    other = threading.Thread(target=make)
-
-    def let_the_other_begin(_: AgentPaths) -> list[AgentPaths]:
-        monkeypatch.setattr(lanes, "indexed_lanes", entered)
-        other.start()
-        other.join(0.02)
-        return []
-
-    monkeypatch.setattr(lanes, "indexed_lanes", let_the_other_begin)
-    make()
-    other.join()
-    assert made == [where.stat().st_ino] * 2, "a lane that one of them adds meanwhile would be lost"
-    assert [path.name for path in agent.dir.iterdir() if path.name.startswith(".lanes")] == []
-
-
-def test_an_index_of_lanes_that_can_not_be_made_is_an_error(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = root.place("worker")
-    (agent.dir / "once").mkdir(exist_ok=True)
-    where = lanes.index_folder(agent)
-    monkeypatch.setattr(lanes, "indexed_lanes", lambda _: where.touch() or [])
-    assert refused(lambda: lanes.make_index(agent))[:2] == ("DiskError", f"can't make {where}: Not a directory")
-    assert [path.name for path in agent.dir.iterdir() if path.name.startswith(".lanes")] == []
+def test_an_index_of_lanes_that_can_not_be_made_is_an_error(root: Root) -> None:
+    lane = root.context.agent_paths("worker", "l1")
+    where = lanes.index_folder(lane)
+    discovery.create(root.context.home, lane)
+    where.touch()
+    assert refused(lambda: lanes.add_to_index(lane))[:2] == ("DiskError", f"can't write {where}/l1: Not a directory")
 
 
 # -- a thread's count, a reserve, a queue's limits ---------------------------------------------------------------------

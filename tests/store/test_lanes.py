@@ -58,20 +58,8 @@ def test_what_comes_in_while_a_lane_is_left_is_found(root: Root, monkeypatch: py
     assert lanes.indexed_lanes(root.place("worker")) == [mine]
 
 
-def test_lanes_of_an_earlier_beam_are_all_looked_at_once_and_then_entered(root: Root) -> None:
-    agent = root.place("worker")
-    old, over, mine = lane(root, "a-old"), lane(root, "b-over"), lane(root, "c-mine")
-    left_in(old)
-    assert lanes.indexed_lanes(agent) == [old]
-    assert not lanes.index_folder(agent).exists(), "looking makes nothing"
-    lanes.add_to_index(mine)
-    assert lanes.indexed_lanes(agent) == [old, mine]
-    assert not (lanes.index_folder(agent) / str(over.lane)).exists()
-
-
 def test_an_agent_without_lanes_gets_no_directory_for_them(root: Root) -> None:
     agent = root.place("worker")
-    lanes.make_index(agent)
     assert lanes.indexed_lanes(agent) == []
     assert not lanes.index_folder(agent).exists()
 

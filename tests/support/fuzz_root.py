@@ -1,4 +1,4 @@
-"""Readers of what lies in a root and beside it: outboxes, names of files, project.json, roots of an earlier version."""
+"""Readers of what lies in a root and beside it: outboxes, names of files, project.json, roots of a moved folder."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ from beam.teams.spool import Spool
 from beam.trust import git_config, ledger, scan
 from tests.support.context import FakeClock, Root
 from tests.support.fuzz import Reader
+from tests.support.moved import moved_root
 
 OURS = (BeamError, FileNotFoundError)
 NAMES = 20  # of one input
@@ -256,7 +257,7 @@ def _called(spool: Path) -> None:
 
 
 def whose(base: Path) -> list[Reader]:
-    """project.json of a root, and what `beam doctor --adopt` reads of a root that an earlier version left."""
+    """project.json of a root, and what `beam doctor --adopt` reads of the root of a moved folder."""
     folder = folder_in(base, "whose")
     project = folder_in(folder, "project")
     environ = {"HOME": str(folder)}
@@ -292,7 +293,7 @@ def whose(base: Path) -> list[Reader]:
 def _adopted(base: Path) -> list[Reader]:
     made = Made(base, "adopt")
     environ = made.root.environ
-    old = made.root.base / discovery.OLD_ROOT_NAME
+    old = moved_root(None, made.root.base, environ)
     own = paths.RootPaths(discovery.root_of(made.root.base, environ), made.root.base)
     message = next((made.place.queue / "new").iterdir()).relative_to(made.root.context.home.root)
     segment = made.segment.relative_to(made.root.context.home.root)
@@ -303,6 +304,7 @@ def _adopted(base: Path) -> list[Reader]:
         for each in (old, own.root):
             shutil.rmtree(each, ignore_errors=True)
         shutil.copytree(made.root.context.home.root, old)
+        moved_root(None, made.root.base, environ)
         (old / path).write_bytes(data)
         found = adopt.candidates(own, made.root.base, environ)
         msgspec.json.encode(escape_surrogates([(each.agents, str(each.root)) for each in found]))

@@ -27,8 +27,8 @@ class SetupVerbs(OpenedRoot):
 
     def root_notes(self) -> list[str]:
         """Return warnings about the location of this root, one sentence each; usually none."""
-        old, project = self.home.project / discovery.OLD_ROOT_NAME, self.home.root / discovery.PROJECT_JSON
-        if os.path.lexists(project) and not os.path.lexists(old) and self._exposing_folder() is None:
+        false, project = self.home.project / discovery.FALSE_ROOT_NAME, self.home.root / discovery.PROJECT_JSON
+        if os.path.lexists(project) and not os.path.lexists(false) and self._exposing_folder() is None:
             return []
         from beam.api import root
 

@@ -15,7 +15,6 @@ from beam.broker.inbox.context import RootContext
 from beam.broker.serving.served import ServedAgent
 from beam.broker.serving.wake import Wake
 from beam.root.paths import AgentPaths
-from beam.store import lanes
 
 
 class Roster:
@@ -36,10 +35,7 @@ class Roster:
         wake.watch(context.home.root / "agents")
         for name in names:
             if name not in self.agents:
-                paths = context.agent_paths(name)
-                self.agents[name] = ServedAgent(paths)
-                with contextlib.suppress(BeamError):  # the agent's own step reports the error
-                    lanes.make_index(paths)
+                self.agents[name] = ServedAgent(context.agent_paths(name))
                 wake.watch(self.agents[name].lanes_folder)
             watch_directories(self.agents[name], wake)
         for name in set(self.agents).difference(names):

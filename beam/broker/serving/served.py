@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam.base.stamp import stamp_of
+from beam.base.stamp import Stamp, stamp_of
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 
@@ -38,9 +38,8 @@ class ServedAgent:
         self.directories = (paths.queue / "new", paths.control / "new")
         self._names = (str(self.directories[0]), str(self.directories[1]))
         self.lanes_folder = lanes.index_folder(paths)
-        self._once = paths.dir / "once"
         self._lanes: list[AgentPaths] = []
-        self._lanes_stamps: tuple[object, ...] = ()
+        self._lanes_stamp: Stamp = None
         self._no_lanes: tuple[int, ...] | None = None  # the stamp of the agent's directory while the agent had no lane
         self.is_dirty = True
         self.next: int | None = None
@@ -93,22 +92,15 @@ class ServedAgent:
         own = stamp_of(self.paths.dir)
         if own is not None and own == self._no_lanes:
             return self._lanes
-        stamps = (stamp_of(self.lanes_folder), stamp_of(self._once))
+        stamp = stamp_of(self.lanes_folder)
         is_settled = own is not None and now_ns - own[0] > _SETTLED_NS
-        self._no_lanes = own if stamps == (None, None) and is_settled else None
-        if stamps != self._lanes_stamps:
-            if stamps[0] is not None:
+        self._no_lanes = own if stamp is None and is_settled else None
+        if stamp is None or stamp != self._lanes_stamp:
+            if stamp is not None:
                 watch(self.lanes_folder)
             self._lanes = lanes.indexed_lanes(self.paths)
-            latest = max((stamp[0] for stamp in stamps if stamp is not None), default=0)
-            self._lanes_stamps = stamps if now_ns - latest > _SETTLED_NS and _is_index_complete(*stamps) else ()
+            self._lanes_stamp = stamp if stamp is not None and now_ns - stamp[0] > _SETTLED_NS else None
         return self._lanes
-
-
-def _is_index_complete(lanes_folder: object, once: object) -> bool:
-    """Return whether the index of lanes lists all lanes. Earlier versions of beam had no index. The arguments are the
-    stamps of the index and of the folder with the lanes; None if it does not exist."""
-    return lanes_folder is not None or once is None
 
 
 def _changed_ns(path: str) -> int:
