@@ -136,7 +136,9 @@ _INTERPRETER = (  # what such a program is given may run any command
 )
 _SHELLS = re.compile(
     rf"(?:^|[\s/|;&(]){_INTERPRETER}(?=[\s|;&)<]|$)"
-    r"|\beval\b|\bxargs\b|\bsource\b|\bssh\b|\bsu\b|\bfind\b|\bparallel\b"
+    r"|\beval\b|\bxargs\b|\bsource\b|\bssh\b|\bsu\b|\bfind\b|\bparallel\b|\b(?:foreach|filter-branch|split-string)\b"
+    r"|(?:^|[\s/|;&(])(?:at|batch|ed|emacs|env|ex|less|man|more|nix-shell|nvim|pkexec|screen|script|sed|tar|tmux|trap|vim?"
+    r"|watch)\s|\s(?:-x|-c|--exec)\s|\s--exec=|\b\w*(?:PAGER|EDITOR|COMMAND|SSH)="
 )
 _INTERPRETERS = re.compile(rf"(?:^|(?<=[\s/|;&(<])){_INTERPRETER}(?=[\s|;&)<]|$)")
 _GIVES_TEXT = re.compile(r"[|(<]")
@@ -155,10 +157,20 @@ _PREFIX_WORDS = frozenset(  # words that may come before the name of the command
 _RUNNERS = frozenset(  # programs that run a command which begins at any of their words
     (
         *("busybox", "chroot", "chrt", "find", "flock", "nsenter", "parallel", "runuser", "script", "setpriv", "ssh"),
-        *("su", "taskset", "trap", "unshare"),
+        *("su", "taskset", "trap", "unshare", "bwrap", "caffeinate", "cgexec", "dbus-run-session", "direnv"),
+        *("entr", "fakeroot", "faketime", "firejail", "gdb", "i386", "linux32", "linux64", "ltrace", "npx", "numactl"),
+        *("pkexec", "prlimit", "proxychains", "proxychains4", "rlwrap", "runcon", "screen", "setarch"),
+        *("start-stop-daemon", "systemd-run", "tmux", "torsocks", "unbuffer", "uvx", "valgrind", "x86_64"),
     )
 )
+_RUNNERS_BY_SUBCOMMAND = {  # programs that run a command which begins at any word after one of these
+    "git": frozenset(("bisect", "filter-branch", "rebase", "foreach")),
+    **dict.fromkeys(
+        ("bundle", "docker", "npm", "pnpm", "podman", "poetry", "uv", "yarn"), frozenset(("dlx", "exec", "run", "x"))
+    ),
+}
 _BEFORE_COMMAND = frozenset(("-exec", "-execdir", "-ok", "-okdir"))  # words of find
+_NO_COMMAND = re.compile(r"\A[+:]?!|\A\d*[,$\d]*e ")  # before a command, in what an editor or git is given
 _MAX_PREFIX_WORDS = 100  # before a command, and of find's that begin one
 _MAX_RUNNER_WORDS = 20  # after which a command of such a program is looked for
 _VALUE_OPTIONS = {  # options of such words whose value is the next word
@@ -229,6 +241,7 @@ _ANSI_QUOTES = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _ANSI_ESCAPES = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
 _SUBSTITUTION = re.compile(r"\$\([^()`]*\)|`[^`]*`|\$\{[^{}]*\}")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?!$-])")
+_BLANK_VARIABLE = re.compile(r"\$IFS\b|\$\{IFS\}")
 _BRACES = re.compile(r"\{[^{}\s]*\}")
 _NAME_PATTERN = re.compile(r"\[[^\[\]\s]*\]|[*?]+")
 _MAX_NESTED = 20
@@ -260,14 +273,15 @@ def _ansi_quotes_decoded(text: str) -> str:
 def _guess(command: str) -> tuple[tuple[Words, ...], bool]:
     """Return what `possible_commands` finds, and whether a part has too many words before the name of its program. The
     last results are cached, because each rule asks for them."""
-    text = command[:_LONGEST].replace("\\\n", "")
+    text = _BLANK_VARIABLE.sub(" ", command[:_LONGEST].replace("\\\n", ""))
     decoded = _ansi_quotes_decoded(text)
     parts = list(_BREAKS.split(text))
     parts += _BREAKS.split(decoded) if decoded != text else []
     parts += [braces[0][1:-1].replace(",", " ") for braces in _BRACES.finditer(text)]
     parts += _REDIRECTED.findall(text)  # > FILE rm x
     if _SHELLS.search(text):  # what is quoted may be a command, too
-        parts += [part for quoted in re.split(r"[\"']", text) for part in _BREAKS.split(quoted)]
+        for quoted in re.split(r"[\"']", text):
+            parts += [*_BREAKS.split(quoted), *_BREAKS.split(_NO_COMMAND.sub("", quoted))]
     found: list[Words] = [words for words in split(command) or () if words]
     is_cut = False
     for part in parts:
@@ -318,6 +332,9 @@ _GIT_VALUE_OPTIONS = frozenset(
 def _commands_in_arguments(words: list[str]) -> list[Words]:
     """Return the commands that these words may have a program run that begins with the first of them."""
     program = _program_name(words[0]) if words else ""
+    if subcommands := _RUNNERS_BY_SUBCOMMAND.get(program):
+        begin = next((n for n, word in enumerate(words[: _MAX_RUNNER_WORDS + 1]) if word in subcommands), len(words))
+        return [tuple(words[n:]) for n in range(begin + 1, min(len(words), begin + _MAX_RUNNER_WORDS + 1))]
     if program not in _RUNNERS:
         return []
     if program == "find":

@@ -134,6 +134,45 @@ PUSHES = [
     "flock /tmp/l git push",
     "unshare -r git push",
     "parallel git ::: push",
+    "env -S'git push'",
+    'env --split-string="git push"',
+    "systemd-run git push",
+    "setarch x86_64 git push",
+    "valgrind git push",
+    "unbuffer git push",
+    "proxychains git -C d push",
+    "dbus-run-session git push",
+    "nix-shell --run 'git push'",
+    "docker run x git push",
+    "uv run git push",
+    "npx git push",
+    "npm exec git push",
+    "bundle exec git push",
+    "ls | entr git push",
+    "fakeroot git push",
+    "bwrap --ro-bind / / git push",
+    "start-stop-daemon --exec git push",
+    "tmux new -d 'git push'",
+    "screen -dm git push",
+    "vim -c '!git push'",
+    "less '+!git push' x",
+    "man -P 'git push' ls",
+    "tar --checkpoint-action=exec='git push' -cf x y",
+    "sed '1e git push' f",
+    "git -c core.pager='git push' log",
+    "git -c credential.helper='!git push' fetch",
+    "GIT_EDITOR='git push' git commit",
+    "PAGER='git push' git log",
+    "git bisect run git push",
+    "git rebase -x 'git push' HEAD~1",
+    "git rebase --exec='git push' HEAD~1",
+    "git submodule foreach git push",
+    "git submodule foreach --recursive 'git push'",
+    "git filter-branch --tree-filter 'git push' HEAD",
+    'trap "git push" 0',
+    "script -qc 'git push' /dev/null",
+    "git${IFS}push",
+    "git$IFS'push'",
     "echo 'git push' > x; sh x",
 ]
 OTHERS = [
@@ -158,6 +197,12 @@ OTHERS = [
     "git diff HEAD~1 | cat",
     "git log | head",
     "npm run push",
+    "docker push image",
+    "git rebase origin/push",
+    "git submodule update push",
+    "git commit -c HEAD -m 'no git push here'",
+    "tmux ls",
+    "docker run image push",
     "docker push x",
     "cat a.txt | python3 -m json.tool",
     "rg 'git' | sort",
@@ -252,3 +297,8 @@ def test_no_command_takes_long_to_judge() -> None:
     ]
     for piece, more in itertools.product(pieces, ("", "x ")):
         is_denied(((piece + more) * 20_000)[:20_000])
+
+
+@pytest.mark.parametrize("command", ["docker rm x", "npm rm x", "git rm x", "uv pip uninstall rm", "podman kill rm"])
+def test_a_subcommand_of_a_program_that_runs_others_is_no_command(command: str) -> None:
+    assert not may_match(parse("Bash(rm *)", "deny"), ToolCall(tool="Bash", command=command), HERE)
