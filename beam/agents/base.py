@@ -354,7 +354,8 @@ class Card(Struct, frozen=True, kw_only=True):
     if the process stays for the next turn. beam uses a mode in `never_auto` only if a message names it.
     `figures_in_files`: with its protocol the CLI reports the tokens of a turn only in its own files
     (`session_files.TellsCalls`, `TellsUsage`). `ends_in_files` are the modes in which only these files say that an
-    answer was cut off (`TellsEnds`). `teams`: `beam watch` shows the CLI's agent teams.
+    answer was cut off (`TellsEnds`). `ends_at_denial` are the modes in which a denied request may end the turn without
+    another word of the model. `teams`: `beam watch` shows the CLI's agent teams.
     """
 
     name: str
@@ -379,6 +380,7 @@ class Card(Struct, frozen=True, kw_only=True):
     never_auto: tuple[Face, ...] = ()
     figures_in_files: bool = False
     ends_in_files: tuple[Face, ...] = ()
+    ends_at_denial: tuple[Face, ...] = ()
     teams: bool = False
 
     @property

@@ -45,10 +45,11 @@ def is_work(event: Event) -> bool:
     return False
 
 
-def require_answer(verdict: Verdict, name: str, *, worked: bool) -> Verdict:
+def require_answer(verdict: Verdict, name: str, *, worked: bool, ends_at_denial: bool = False) -> Verdict:
     """Return the verdict on a turn that asked a model. A success without an answer becomes a failure of class `empty`.
 
-    `name` is the CLI's name. `worked`: an event of the turn was work (`is_work`).
+    `name` is the CLI's name. `worked`: an event of the turn was work (`is_work`). `ends_at_denial`: the CLI may end its
+    turn where a person or a rule denies a request, which is an answer; otherwise the model is asked again.
     """
     if verdict.status is not Status.COMPLETED:
         return verdict
@@ -56,7 +57,7 @@ def require_answer(verdict: Verdict, name: str, *, worked: bool) -> Verdict:
         return _empty(verdict, f"{name} called no model")
     if worked or not isinstance(verdict.structured, msgspec.UnsetType) or not is_blank(verdict.reply):
         return verdict
-    if any(denial.by != BY_DEFAULT for denial in verdict.denials):
+    if ends_at_denial and any(denial.by != BY_DEFAULT for denial in verdict.denials):
         return verdict
     return _empty(verdict, f"{name} ended its turn without an answer")
 

@@ -96,7 +96,8 @@ def outcome_to_record(
     may contain the link.
     """
     if _asks_model(order):
-        verdict = require_answer(verdict, order.adapter_name, worked=worked)
+        ends_at_denial = face in order.adapter.card.ends_at_denial
+        verdict = require_answer(verdict, order.adapter_name, worked=worked, ends_at_denial=ends_at_denial)
     if order.message.options.require == "structured" and face == "terminal":
         verdict = require_structured_evidence(verdict)
     outcome = msgspec.structs.replace(outcome_from_verdict(order, verdict, stop, face, duration_s), why=why)

@@ -59,10 +59,21 @@ def test_a_structured_answer_needs_no_words() -> None:
     assert require_answer(verdict, "claude", worked=False) == verdict
 
 
-@pytest.mark.parametrize(("by", "is_answer"), [("ann", True), ("rule", True), ("default", False)])
-def test_a_turn_that_ended_with_a_denial_by_a_person_or_a_rule_needs_no_words(by: str, is_answer: bool) -> None:
+@pytest.mark.parametrize(
+    ("by", "ends_at_denial", "is_answer"),
+    [
+        ("ann", True, True),
+        ("rule", True, True),
+        ("default", True, False),
+        ("ann", False, False),
+        ("rule", False, False),
+    ],
+)
+def test_only_a_turn_that_a_denial_by_a_person_or_a_rule_can_end_needs_no_words_then(
+    by: str, ends_at_denial: bool, is_answer: bool
+) -> None:
     verdict = msgspec.structs.replace(DONE, denials=(Denial(tool="Bash", by=by),))
-    found = require_answer(verdict, "opencode", worked=False)
+    found = require_answer(verdict, "opencode", worked=False, ends_at_denial=ends_at_denial)
     assert found.status is (Status.COMPLETED if is_answer else Status.FAILED)
     assert found.denials == verdict.denials
 

@@ -88,4 +88,5 @@ card = Card(
     makes={"HOME/.claude": None, "HOME/.claude.json": "{}\n"},
     by_name=("dialogue",),
     teams=True,
+    ends_at_denial=("terminal",),
 )

@@ -65,4 +65,5 @@ card = Card(
     },
     own_sandbox=True,
     by_name=("dialogue",),
+    ends_at_denial=("terminal",),
 )

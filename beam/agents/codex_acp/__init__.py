@@ -18,6 +18,7 @@ card = Card(
     obeys={"dialogue": (AutoloadedFile(path=".codex", reach="worktree"),)},  # it tells Codex that the folder is trusted
     faces={"dialogue": dialogue.CAPABILITIES},
     own_sandbox=True,
+    ends_at_denial=("dialogue",),
 )
 exec: Exec | None = None
 # At `ask` Codex does not ask about a call that its sandbox or the person's own rules allow.
