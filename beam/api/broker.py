@@ -24,6 +24,7 @@ from beam.broker.inbox.context import RootContext
 from beam.process import tree
 from beam.process.load import rss_bytes
 from beam.root import discovery
+from beam.secrets.shown import blanked
 from beam.store.lock import is_free
 
 _LOG_BYTES = 1024 * 1024
@@ -213,8 +214,8 @@ def systemd_unit(context: RootContext) -> str:
         *([f"WorkingDirectory={folder.replace('%', '%%')}"] if is_plain else []),
         *([f"Environment={_unit_word(f'BEAM_STATE={state}')}"] if state else []),
     ]
-    shown = "".join(each if each.isprintable() and each != "\\" else "?" for each in folder).replace("%", "%%")
-    name = re.sub(r"[^\w.-]", "_", context.home.project.name, flags=re.ASCII)
+    shown = "".join(each if each.isprintable() and each != "\\" else "?" for each in blanked(folder)).replace("%", "%%")
+    name = re.sub(r"[^\w.-]", "_", blanked(context.home.project.name), flags=re.ASCII)
     return f"""\
 # ~/.config/systemd/user/beam-{name}.service
 [Unit]

@@ -108,6 +108,8 @@ def test_a_key_in_a_folders_name_is_no_part_of_its_roots_name(beam: Cli, kind: s
     for args in (["status"], ["status", "--json"], ["doctor"], ["log", "scripted"], ["agent", "list"]):
         assert piece not in everything(beam("-C", str(folder), *args)), args
     assert [path.name for path in Path(root.out.strip()).parent.iterdir() if slug in path.name] == []
+    unit = beam("-C", str(folder), "broker", "service").out.splitlines()
+    assert [line.partition("=")[0] for line in unit if piece in line or slug in line.lower()] == ["WorkingDirectory"]
 
 
 @pytest.mark.acceptance
