@@ -43,7 +43,7 @@ card = Card(
     by_name=("dialogue",),
     figures_in_files=True,
     ends_in_files=("dialogue",),
-    ends_at_denial=("exec", "dialogue"),
+    ends_at_denial=("dialogue",),
 )
 dialogue = acp.AcpDialogue("kilo", "KILO", usual="code")
 exec: Exec | None = RunExec("kilo", "KILO", usual="code")

@@ -21,7 +21,7 @@ card = Card(
     faces={"exec": exec.CAPABILITIES, "dialogue": dialogue.CAPABILITIES, "terminal": screen.CAPABILITIES},
     makes=dict.fromkeys(("HOME/.qwen",)),
     by_name=("dialogue",),
-    ends_at_denial=("exec", "dialogue", "terminal"),
+    ends_at_denial=("dialogue", "terminal"),
 )
 # At `ask` the person's own settings may allow some calls unasked.
 tool_rules: Rules = AskRules(beyond={"ask": ("Bash", "Edit", "WebFetch")}, absent={"read": ("Bash", "Edit")})
