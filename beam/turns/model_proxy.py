@@ -20,7 +20,7 @@ from beam.agents.base import Launch, Verdict
 from beam.agents.masks import masks_of
 from beam.agents.model_route import Route, router_of
 from beam.base import files
-from beam.base.errors import BeamError, UnsupportedError, UsageError
+from beam.base.errors import BeamError, CorruptError, UnsupportedError, UsageError
 from beam.model import events
 from beam.model.limits import MIB
 from beam.model.message import ModelCalls
@@ -127,6 +127,8 @@ async def running_proxy(order: TurnRequest, handle: TurnHandle) -> AsyncIterator
             secret=calls.secret,
             is_stopped=is_stopped,
         )
+    except CorruptError as error:  # no file of the root is damaged: the message named a recording that nobody can read
+        raise UsageError(error.message, error.hint, subject=error.subject) from error
     finally:
         if key_fd is not None:
             with contextlib.suppress(OSError):

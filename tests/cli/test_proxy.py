@@ -124,6 +124,34 @@ def test_a_turn_whose_proxy_is_not_ready_ends_with_its_timeout_and_by_a_signal(b
 
 
 @pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[" * 100_000 + "]" * 100_000, "line 1 of exchanges.jsonl is not a call"),
+        ("{}", "line 1 of exchanges.jsonl is not a call"),
+        (None, "is a named pipe"),
+    ],
+    ids=["nested", "no call", "pipe"],
+)
+def test_a_turn_with_a_recording_that_nobody_can_read_fails_and_leaves_no_message_behind(
+    line: str | None, said: str, beam: Cli
+) -> None:
+    bad, claude = beam.base / "bad", beam.base / "bin" / "claude"
+    for folder in (bad, claude.parent):
+        folder.mkdir(exist_ok=True)
+    (bad / "recording.json").write_text('{"v": 1, "agent": "claude", "places": {}}')
+    if line is None:
+        os.mkfifo(bad / "exchanges.jsonl")
+    else:
+        (bad / "exchanges.jsonl").write_text(f"{line}\n")
+    claude.write_text('#!/bin/sh\necho "2.1.330 (Claude Code)"\n')
+    claude.chmod(0o755)
+    env = {"PATH": f"{claude.parent}:{os.environ['PATH']}"}
+    failed = beam("send", "claude", "--replay-model", str(bad), "hi", "--json", env=env).json
+    assert (failed["status"], failed["class"], said in failed["reason"]) == ("failed", "bad_request", True), failed
+    assert beam.box("claude", "cur") == beam.box("claude", "new") == []
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         ((), "needs a model to ask, or a recording"),
