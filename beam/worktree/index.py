@@ -72,8 +72,8 @@ def copy_index(source: Path, target: Path) -> None:
 
 
 def written_s(index: Path) -> int:
-    """Return the time at which git wrote the index, in whole seconds; 0 if there is none. Who may write the file can
-    move one of its two times, but not both, to a later one."""
+    """Return the time at which git wrote the index, in whole seconds; 0 if there is none. It is the earlier of the
+    file's two times: an older time leaves more in doubt."""
     try:
         found = index.lstat()
     except OSError:
