@@ -95,6 +95,7 @@ def outcome_to_record(
     the turn asked a model; `worked`: an event of the turn was work (`answer.is_work`). `heard` are the CLI's texts that
     may contain the link.
     """
+    verdict = denied.mark_rule_denials(verdict, functools.partial(is_denied_by_rule, order))  # may make it a success
     if _asks_model(order):
         ends_at_denial = face in order.adapter.card.ends_at_denial
         verdict = require_answer(verdict, order.adapter_name, worked=worked, ends_at_denial=ends_at_denial)
@@ -138,9 +139,7 @@ def outcome_from_verdict(
 ) -> TurnFinished:
     """Return the outcome: the adapter's verdict, plus beam's own knowledge (who stopped the turn, how long it took)."""
     can, access = _capabilities_of(order, face), max_access_of_messages(order)
-    verdict = denied.with_denial_reason(
-        denied.mark_rule_denials(verdict, functools.partial(is_denied_by_rule, order)), can, access
-    )
+    verdict = denied.with_denial_reason(verdict, can, access)
     status, class_, reason = verdict.status, verdict.class_, verdict.reason
     if stop.reason is not None and status is not Status.COMPLETED:
         limit, idle = durations.show(order.timeout), durations.show(order.idle_timeout)

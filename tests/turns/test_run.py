@@ -181,23 +181,25 @@ def test_a_call_that_the_cli_denied_for_a_rule_of_the_turn_was_denied_by_that_ru
     _, order = ordered(root)
     order = msgspec.structs.replace(order, adapter=registry.adapter("claude"), rules=Ruleset((parse(rule, "deny"),)))
     call = Denial(tool="Bash", input=msgspec.Raw(msgspec.json.encode({"command": command})))
-    verdict = Verdict(status=Status.DENIED, reason="why", denials=(call,))
-    finished = outcome_from_verdict(order, verdict, Stop(), "exec", 1.0)
+    verdict = Verdict(status=Status.DENIED, reason="why", reply="done", denials=(call,))
+    finished = outcome_to_record(order, verdict, Stop(), "exec", 1.0)
     assert (finished.status, [denial.by for denial in finished.denials or ()]) == (status, [by])
+    silent = outcome_to_record(order, msgspec.structs.replace(verdict, reply=None), Stop(), "exec", 1.0)
+    assert silent.class_ is (Class.EMPTY if status is Status.COMPLETED else None), "a denial by a rule is no answer"
 
 
 def test_a_rule_that_asks_denies_nothing_by_itself(root: Root) -> None:
     _, order = ordered(root)
     order = msgspec.structs.replace(order, adapter=registry.adapter("claude"), rules=Ruleset((parse("Bash", "ask"),)))
     call = Denial(tool="Bash", input=msgspec.Raw(b'{"command":"make"}'))
-    finished = outcome_from_verdict(order, Verdict(status=Status.DENIED, denials=(call,)), Stop(), "exec", 1.0)
+    finished = outcome_to_record(order, Verdict(status=Status.DENIED, denials=(call,)), Stop(), "exec", 1.0)
     assert (finished.status, finished.denials) == (Status.DENIED, (call,))
 
 
 def test_a_denied_call_whose_input_is_no_json_is_left_alone(root: Root) -> None:
     _, order = ordered(root)
     order = msgspec.structs.replace(order, adapter=registry.adapter("claude"), rules=Ruleset((parse("Bash", "deny"),)))
-    finished = outcome_from_verdict(
+    finished = outcome_to_record(
         order,
         Verdict(status=Status.DENIED, denials=(Denial(tool="Bash", input=msgspec.Raw(b"{")),)),
         Stop(),
