@@ -46,13 +46,6 @@ class Context:
             raise UsageError(f"-C {self._directory}: no such directory", "check the path", subject=self._directory)
         return path
 
-    @property
-    def root_words(self) -> list[str]:
-        """Return the options that select this call's root in another command line. The list is empty if the folder
-        alone selects the root."""
-        root = self._root or self.environ.get("BEAM_ROOT")
-        return ["--root", str(self.path(root))] if root else []
-
     @cached_property
     def environ(self) -> dict[str, str]:
         """Return the environment, plus the state directory that the user's own configuration names."""

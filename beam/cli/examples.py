@@ -16,7 +16,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'id=$(beam send claude "Run the slow tests" --no-wait)',
         'beam send claude --via dialogue --keep 10m "Read src/parse.py"',
         'beam send claude --steer "Only the tests, please"',
-        "beam send claude 'Look for new issues' --once --every '0 9 * * mon-fri'",
         'beam send codex --context-from claude "Go on with this"',
         'beam send claude,codex "Name this function" --judge gemini',
     ),

@@ -1,5 +1,5 @@
-"""Suggestions for people who type commands and options of other tools (acpx, llm, gh, docker, the agents' own CLIs):
-the beam command to type instead."""
+"""Suggestions for people who type commands and options of other tools (acpx, llm, gh, docker, the agents' own CLIs), or
+former options of beam: what to type instead."""
 
 from __future__ import annotations
 
@@ -99,6 +99,14 @@ OPTION_HINTS: dict[str, str] = {
 }
 
 
+_LATER = "cron and systemd send it later; their lines are in docs/scripts.md: cron, systemd-run"
+
+# Options that a command had once, and what says it now.
+OLD_OPTIONS: dict[str, dict[str, str]] = {
+    "beam send": dict.fromkeys(("--at", "--every"), _LATER),
+}
+
+
 def suggest_command(path: str, words: Sequence[str]) -> str | None:
     """Return a suggestion for a command that the group `path` does not have; None if the command is not a known habit.
 
@@ -123,9 +131,10 @@ def suggest_for_extra_words(path: str, given: Mapping[str, object], extra: str) 
 
 
 def suggest_option(path: str, option: str) -> str | None:
-    """Return a suggestion for an option that the command `path` does not have; None if the option is not a known
-    habit."""
+    """Return a suggestion for an option that the command `path` does not have; None if the option is neither a known
+    habit nor one that the command had once."""
     name = option.partition("=")[0]
     if path == "beam agent set":
         return "type: beam agent set AGENT KEY=VALUE" if name == "--set" else None
-    return OPTION_HINTS.get(name) if path in ("beam", "beam send") else None
+    instead = OLD_OPTIONS.get(path, {}).get(name)
+    return instead or (OPTION_HINTS.get(name) if path in ("beam", "beam send") else None)

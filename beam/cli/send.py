@@ -127,12 +127,6 @@ def send(
         metavar="WORD",
         help="strict, lenient or fill: what answers a prompt that is not recorded.",
     ),
-    at: str | None = option(
-        None, "--at", metavar="TIME", help="Send nothing now: print the systemd-run line that sends it then."
-    ),
-    every: str | None = option(
-        None, "--every", metavar="SPEC", help="Send nothing now: print the line for cron or systemd that repeats it."
-    ),
     as_json: bool = option(False, "--json", help="Print the outcome as one JSON object."),
     as_events: bool = option(False, "--events", help="Print events as JSON Lines, ending with turn.finished."),
 ) -> int:
@@ -151,8 +145,6 @@ def send(
         raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
     if no_wait and as_events:
         raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
-    if at is not None or every is not None:
-        return _print_schedule(call, given)
     names = [_receiver_name(name, session, has_text=bool(text)) for name in agent.split(",")]
     is_several = "," in agent
     if (judge is not None or rubric is not None) and not is_several:
@@ -256,36 +248,6 @@ def send(
             printer.outcome(error.outcome)
         raise
     return printer.outcome(outcome)
-
-
-def _print_schedule(call: Context, given: Mapping[str, object]) -> int:
-    """Print the line that sends the message later; nothing is sent, and nothing is installed."""
-    from datetime import datetime
-
-    from beam.cli import schedule
-    from beam.cli.parameters import parameters_of
-
-    at, every = given["at"], given["every"]
-    text, file = given["text"], given["file"]
-    if at is not None and every is not None:
-        raise UsageError("--at and --every don't go together", "--at sends once, --every repeatedly")
-    if given["steer"] or given["key_fd"] is not None:
-        raise UsageError("--steer and --key-fd only work for a send that happens now", "leave --at and --every out")
-    if text == ["-"] or not (text or file):
-        raise UsageError("what is sent later can't be read from stdin", "give the text, or -f FILE")
-    parameters = parameters_of(send) or ()
-    words = schedule.command_words(parameters, given, without=frozenset({"at", "every"}))
-    line = schedule.schedule_line(
-        [*schedule.program(sys.argv[0]), *call.root_words, "send", *words],
-        call.cwd,
-        at=None if at is None else str(at),
-        every=None if every is None else str(every),
-        now=datetime.now(schedule.LocalZone()),
-    )
-    sys.stdout.write(f"{line}\n")
-    where = "run this line" if line.startswith("systemd-run") else "add this line with crontab -e"
-    call.note(f"nothing was sent: {where}; there a message gets little of this environment (keys, PATH)")
-    return 0
 
 
 def _receiver_name(agent: str, session: str | None, *, has_text: bool) -> str:

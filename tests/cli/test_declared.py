@@ -43,6 +43,8 @@ def known_of_others() -> Iterator[str]:
     for path, table in habits.COMMAND_HINTS.items():
         yield from (f"{path} {word} -> {instead}" for word, instead in table.items())
     yield from (f"{name} -> {instead}" for name, instead in habits.OPTION_HINTS.items())
+    for path, table in habits.OLD_OPTIONS.items():
+        yield from (f"{path} {name} -> {instead}" for name, instead in table.items())
 
 
 SETTINGS = ("hidden", "no_args_is_help", "invoke_without_command", "deprecated", "rich_help_panel", "epilog")

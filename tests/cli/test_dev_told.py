@@ -605,11 +605,3 @@ def test_a_folder_that_is_gone_or_is_none_is_reported(monkeypatch: pytest.Monkey
     with pytest.raises(BeamError) as raised:
         _ = Context().cwd
     assert str(raised.value) == "the current directory no longer exists (cd to one that does)"
-
-
-def test_a_root_is_named_to_another_call_where_no_folder_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("BEAM_ROOT", raising=False)
-    assert Context(directory=str(tmp_path)).root_words == []
-    assert Context(directory=str(tmp_path), root="r").root_words == ["--root", str(tmp_path / "r")]
-    monkeypatch.setenv("BEAM_ROOT", "/other")
-    assert Context(directory=str(tmp_path)).root_words == ["--root", "/other"]

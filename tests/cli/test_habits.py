@@ -11,6 +11,7 @@ import pytest
 from beam.cli import habits
 from tests.support import made
 from tests.support.cli import Cli
+from tests.support.inside import Inside
 from tests.support.markdown import rows
 from tests.support.typed import refused
 
@@ -78,6 +79,17 @@ def test_what_is_typed_by_habit_is_told_what_to_type_instead(beam: Cli, typed: s
     assert (done.out, len(done.err.splitlines())) == ("", 1), done
     assert instead in done.err
     assert not (beam.root / "agents").exists(), "nothing was sent"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", habits.OLD_OPTIONS)
+def test_a_former_option_is_answered_with_what_says_it_now(inside: Inside, path: str) -> None:
+    taken = set(dict(made.commands())[path])
+    for option, instead in habits.OLD_OPTIONS[path].items():
+        done = inside(*path.split()[1:], option, "x")
+        assert (done.code, done.out) == (2, "")
+        assert done.err == f"beam: no such option: {option}; {instead}\n"
+        assert set(re.findall(r"--[a-z-]+", instead)) <= taken, "it names options of this command"
 
 
 @pytest.mark.slow

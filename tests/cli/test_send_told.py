@@ -157,18 +157,6 @@ TOGETHER = "don't go together"
         (("--slash",), "'hi' is no slash command; for example: beam send claude --slash /compact"),
         (("--require", "x"), "--require x: unknown evidence; use --require structured or whole"),
         (("--tolerate", "x"), "--tolerate x: unknown status; use --tolerate denied"),
-        (
-            ("--at", "13:00", "--every", "1h"),
-            f"--at and --every {TOGETHER}; --at sends once, --every repeatedly",
-        ),
-        (
-            ("--at", "13:00", "--steer"),
-            "--steer and --key-fd only work for a send that happens now; leave --at and --every out",
-        ),
-        (
-            ("--every", "1h", "--key-fd", "3"),
-            "--steer and --key-fd only work for a send that happens now; leave --at and --every out",
-        ),
         *(
             (
                 ("--steer", *words),
@@ -235,26 +223,6 @@ def test_a_recording_of_turns_is_used(inside: Inside, told: Told, words: tuple[s
     record, replay, mode = named
     paths = [inside.project / each if each else None for each in (record, replay)]
     assert told.calls == [((), {"record": paths[0], "replay": paths[1], "replay_mode": mode})]
-
-
-def test_what_is_sent_later_is_a_line_to_run_and_nothing_is_sent(
-    inside: Inside, made: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["/bin/beam", "send"])
-    later = inside("send", "bot", "hi", "--at", "13:00", "--new")
-    assert later.code == 0 and later.out.startswith("systemd-run ") and later.out.endswith(" send --new bot hi\n")
-    environment = "there a message gets little of this environment (keys, PATH)"
-    assert later.err == f"beam: nothing was sent: run this line; {environment}\n"
-    again = inside("send", "bot", "hi", "--every", "0 9 * * *")
-    assert again.out.startswith("0 9 * * * ") and again.err.startswith(
-        "beam: nothing was sent: add this line with crontab -e; "
-    )
-    assert made.calls == []
-    for words in (("-",), ()):
-        refused = inside("send", "bot", *words, "--at", "13:00")
-        said = "what is sent later can't be read from stdin; give the text, or -f FILE"
-        assert (refused.code, refused.err) == (2, f"beam: {said}\n")
-    assert inside("send", "bot", "-f", "x", "--at", "13:00").out.endswith(" send --file=x bot\n")
 
 
 # -- one answer --------------------------------------------------------------------------------------------------------
