@@ -48,7 +48,7 @@ def trust(context: RootContext, review: FolderReview) -> None:
 def allowed(review: FolderReview) -> Iterator[str]:
     """Yield a line for each thing that trusting the folder allows; new and changed things come first."""
     changed = {change.found.name for change in review.standing.changes}
-    if review.standing.once and not review.standing.unseen:
+    if review.standing.once:
         yield from differences(review)
     else:
         changed = set()

@@ -33,7 +33,7 @@ def find_damage(journal: Path) -> list[str]:
         except BeamError as error:
             found.append(error.message)
             continue
-        if before is not None and segment.after not in ("", before.hash):
+        if before is not None and segment.after != before.hash:
             found.append(f"{path}:1: it follows another segment than {before.name}, or that one was cut short")
         if before is not None:
             found += before.differences(path, segment)
@@ -58,8 +58,7 @@ class _SegmentEnd:
         self.name, self.hash, self.state = name, hash, state
 
     def differences(self, path: Path, next_segment: Segment) -> list[str]:
-        """Return a line for each difference between this state and the next segment's snapshot. Only fields that all
-        versions of beam compute alike are compared."""
+        """Return a line for each difference between this state and the next segment's snapshot."""
         return [
             f"{path}:1: its snapshot says {what} {problems}, and the lines of {self.name} add up to {true}"
             for what, true, problems in zip(

@@ -429,8 +429,8 @@ def _json_fields(data: bytes, path: Path) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         hint = "mend it, or make it anew with beam agent add"
         raise ConfigError(f"{path}: not JSON: {error}", hint, subject=str(path)) from error
-    if isinstance(values, dict) and "v" in values:
-        version = values.pop("v")
+    if isinstance(values, dict):
+        version = values.pop("v", AGENT_JSON_VERSION)
         if version != AGENT_JSON_VERSION:
             what = f"{path} is of version {str(version)[:20]}, and this beam reads up to {AGENT_JSON_VERSION}"
             raise ConfigError(what, "a newer beam wrote it: upgrade this one", subject=str(path))

@@ -3,8 +3,8 @@ hash.
 
 `hash` is BLAKE2b of 8 bytes, in hex. It covers the previous hash (nothing for the first line), every byte between the
 previous hash's line and this line, and this line without `,"hash":"..."}`. A line that was changed does not fit its own
-hash. If a line was removed, or inserted without a hash, the hash of the next line does not fit. Lines written by older
-versions of beam have no hash; the next hash covers them. The chain detects damage. It is not a signature, because
+hash. If a line was removed, or inserted without a hash, the hash of the next line does not fit. A line that a crash cut
+short has no hash; the next hash covers it. The chain detects damage. It is not a signature, because
 whoever can write the file can also write new hashes. Does not depend on the meaning of the lines.
 """
 

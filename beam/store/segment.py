@@ -86,8 +86,8 @@ def read_event(directory: Path, seq: int) -> AnyEvent:
 class Segment(Struct):
     """The content of one segment at the time of reading.
 
-    `after` is the hash of the last line of the previous segment, "" if an older version of beam wrote the segment. The
-    bytes of its events are in [begin, end). `torn` is the range of the bytes after the last newline, None if there are
+    `after` is the hash of the last line of the previous segment, "" if there is none. The bytes of its events are in
+    [begin, end). `torn` is the range of the bytes after the last newline, None if there are
     none. `uncovered` is the range of damaged lines that no notice covers yet. `tail` has the last bytes of the file, at
     most `_TAIL_BYTES`.
     """

@@ -24,6 +24,7 @@ from beam.root.user_dirs import state_dir
 from beam.trust.scan import birth_ns, digest_of
 
 TRUST_VARIABLE = "BEAM_TRUST"
+_VERSION = 1
 _MAX_BYTES = 64 << 20
 _MAX_LINES = 400  # largest number of lines of a file whose digests are stored
 
@@ -40,20 +41,17 @@ class TrustedFinding(Struct, frozen=True, omit_defaults=True):
 
 class TrustedFolder(Struct, frozen=True):
     """A trusted folder: its real path, its identity (device, inode and time of birth), and its trusted findings by name
-    (`held`).
-
-    `held` is None in a file of version 1, which did not record the content.
-    """
+    (`held`)."""
 
     path: str
     device: int
     inode: int
     birth_ns: int | None = None
-    held: dict[str, TrustedFinding] | None = None
+    held: dict[str, TrustedFinding] = {}
 
 
 class _Store(Struct, frozen=True):
-    v: int = 2
+    v: int = _VERSION
     folders: tuple[TrustedFolder, ...] = ()
     files: dict[str, str] = {}  # real path -> SHA-256 of the content, hex
 
@@ -70,14 +68,12 @@ class Standing(Struct, frozen=True, kw_only=True):
 
     `trusted`: all of them may take effect. If not, `changes` are the differences from the trusted state. `once`: the
     user has trusted this folder before. `another`: the user has trusted a different folder that had this path before.
-    `unseen`: the folder was trusted by a version of beam that did not record the content. `by_variable`: the findings
-    are trusted only because of BEAM_TRUST.
+    `by_variable`: the findings are trusted only because of BEAM_TRUST.
     """
 
     trusted: bool
     once: bool = False
     another: bool = False
-    unseen: bool = False
     changes: tuple[Change, ...] = ()
     by_variable: bool = False
 
@@ -98,8 +94,6 @@ def _stored_standing(base: Path, found: tuple[Finding, ...], environ: Mapping[st
         return Standing(trusted=False, changes=_changes(found, {}))
     if not _is_same_folder(folder, base):
         return Standing(trusted=False, another=True, changes=_changes(found, {}))
-    if folder.held is None:
-        return Standing(trusted=False, once=True, unseen=True, changes=_changes(found, {}))
     changes = _changes(found, folder.held)
     return Standing(trusted=not changes, once=True, changes=changes)
 
@@ -127,7 +121,7 @@ def renew_finding(base: Path, found: Finding, by: str, environ: Mapping[str, str
     `by` is the id of that decision. If the folder is not trusted, nothing changes."""
     with _locked_store(environ) as store:
         folder = next((each for each in store.folders if each.path == _real_path(base)), None)
-        if folder is not None and folder.held is not None and _is_same_folder(folder, base):
+        if folder is not None and _is_same_folder(folder, base):
             held = {**folder.held, found.name: structs.replace(_trusted_finding(found), by=by)}
             _save(_with_folder(store, structs.replace(folder, held=held)), environ)
 
@@ -139,7 +133,7 @@ def untrust(base: Path, environ: Mapping[str, str]) -> bool:
         others = tuple(folder for folder in store.folders if folder.path != real)
         if len(others) == len(store.folders):
             return False
-        _save(structs.replace(store, v=2, folders=others), environ)
+        _save(structs.replace(store, folders=others), environ)
     return True
 
 
@@ -168,7 +162,7 @@ def _line_digest(text: str) -> str:
 
 def _with_folder(store: _Store, folder: TrustedFolder) -> _Store:
     others = tuple(other for other in store.folders if other.path != folder.path)
-    return structs.replace(store, v=2, folders=(*others, folder))
+    return structs.replace(store, folders=(*others, folder))
 
 
 # -- agent.json files --------------------------------------------------------------------------------------------------
@@ -207,9 +201,8 @@ def _is_same_folder(folder: TrustedFolder, base: Path) -> bool:
         found = base.stat()
     except OSError:
         return False
-    if (folder.path, folder.device, folder.inode) != (_real_path(base), found.st_dev, found.st_ino):
-        return False
-    return folder.held is None or folder.birth_ns == birth_ns(base, found)
+    now = (_real_path(base), found.st_dev, found.st_ino, birth_ns(base, found))
+    return (folder.path, folder.device, folder.inode, folder.birth_ns) == now
 
 
 def _real_path(path: Path) -> str:
@@ -236,10 +229,14 @@ def _load(environ: Mapping[str, str]) -> _Store:
         hint = f"look into it; chmod 600 {file} if it is yours, else remove it and trust anew"
         raise DiskError(f"{file} can be written by other users", hint, subject=str(file))
     try:
-        return typed_values.decode(data, _Store)
+        store = typed_values.decode(data, _Store)
     except (ValueError, RecursionError) as error:
         hint = "remove it and trust your folders anew: beam trust"
         raise CorruptError(f"{file} is not what beam wrote: {error}", hint, subject=str(file)) from error
+    if store.v != _VERSION:
+        what = f"{file} is of version {store.v}, and this beam reads version {_VERSION}"
+        raise CorruptError(what, "use the beam that wrote it", subject=str(file))
+    return store
 
 
 def _save(store: _Store, environ: Mapping[str, str]) -> None:

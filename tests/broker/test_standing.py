@@ -112,18 +112,6 @@ def test_what_git_would_run_is_kept_from_it_without_a_word(root: Root) -> None:
     assert stands(root, "claude") == FolderStanding(trusted=True)
 
 
-def test_what_version_1_trusted_is_to_be_confirmed_once_where_there_is_anything(root: Root) -> None:
-    found = root.base.stat()
-    path = ledger.store_path(root.environ)
-    path.parent.mkdir(parents=True)
-    path.write_text(f'{{"folders": [{{"path": "{root.base}", "device": {found.st_dev}, "inode": {found.st_ino}}}]}}')
-    refusal = stands(root, "a").refusal
-    assert refusal is not None and "before beam looked" in refusal and "run 'make'" in refusal
-    assert stands(root, "claude").refusal is None
-    give(root)
-    assert stands(root, "a").trusted
-
-
 def test_another_folder_where_the_trusted_one_was_is_reported(root: Root) -> None:
     give(root)
     root.base.rename(root.base.with_name("away"))

@@ -1,4 +1,4 @@
-"""What stands for a field that a line, a message or a setting does not have: lines of an earlier beam have fewer."""
+"""What stands for a field that a line, a message or a setting does not have."""
 
 from __future__ import annotations
 

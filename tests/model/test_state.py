@@ -161,7 +161,7 @@ def test_the_place_of_a_message_in_its_queue_is_known_until_it_is_over() -> None
     assert state_after(*way).places == {"a-1": 7}
     assert state_after(*way, events.TurnClosed()).places == {}
     assert state_after(queued, events.MessageDead(reason="expired")).places == {}
-    assert state_after(QUEUED_EVENT).places == {}, "an older beam did not say"
+    assert state_after(QUEUED_EVENT).places == {}, "the line does not say where"
 
 
 def test_a_dead_letter_after_its_turn_keeps_the_outcome_of_the_turn() -> None:

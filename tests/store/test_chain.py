@@ -38,12 +38,6 @@ def filled(directory: Path, *texts: str, limits: Limits = DEFAULT) -> Path:
     return directory / segments(directory)[-1]
 
 
-def without_hashes(path: Path) -> None:
-    """As an older beam would have written it."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(line.partition(b',"hash":"')[0] + b"}\n" for line in lines).replace(b',"after":""', b""))
-
-
 def test_a_changed_word_is_named_by_its_line_and_only_that(tmp_path: Path) -> None:
     segment = filled(tmp_path / "j", "one", "two", "three", "four")
     segment.write_bytes(segment.read_bytes().replace(b"two", b"2wo").replace(b"four", b"f0ur"))
@@ -69,17 +63,6 @@ def test_whatever_is_changed_before_the_last_line_is_seen(
     segment = filled(tmp_path / "j", "one", "two", "three")
     segment.write_bytes(b"".join(change(segment.read_bytes().splitlines(keepends=True))))
     assert any("the hash is another" in line for line in find_damage(tmp_path / "j"))
-
-
-def test_a_journal_of_an_older_beam_is_whole_and_its_lines_count_from_the_next_one_on(tmp_path: Path) -> None:
-    segment = filled(tmp_path / "j", "old one", "old two")
-    without_hashes(segment)
-    assert find_damage(tmp_path / "j") == []
-    filled(tmp_path / "j", "new one", "new two")
-    assert find_damage(tmp_path / "j") == []
-    segment.write_bytes(segment.read_bytes().replace(b"old two", b"0ld two"))
-    (said,) = find_damage(tmp_path / "j")
-    assert said.startswith(f"{segment}:1-4: ")
 
 
 @pytest.mark.slow

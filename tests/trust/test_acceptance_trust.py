@@ -251,18 +251,6 @@ def test_another_folder_with_the_same_inode_and_the_same_files_is_not_trusted(tr
     refused(trusted("send", "evil", "hi"), 2, "another folder is where the one that you trusted was")
 
 
-def test_a_folder_trusted_by_an_earlier_version_is_confirmed_once(trusted: Cli) -> None:
-    path = trusted.base / "home/.local/state/beam/trust.json"
-    stored = json.loads(path.read_text())
-    stored["v"] = 1
-    for each in stored["folders"]:
-        del each["birth_ns"], each["held"]
-    path.write_text(json.dumps(stored))
-    refused(trusted("send", "evil", "hi"), 2, "before beam looked at what is in it", "touch harmless", "beam trust")
-    assert trusted("trust").code == 0
-    assert trusted("send", "evil", "hi").code == 0
-
-
 def test_the_variable_is_said_once_where_it_makes_a_difference(cloned: Cli) -> None:
     env = {"BEAM_TRUST": "1"}
     assert cloned("send", "evil", "hi", env=env).err.count("BEAM_TRUST=1") == 1

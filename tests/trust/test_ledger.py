@@ -86,22 +86,14 @@ def test_a_decision_renews_nothing_where_nothing_was_trusted(folder: Path, envir
     assert not is_trusted(folder, environ, SETTINGS)
 
 
-def test_what_version_1_trusted_must_be_confirmed_once(folder: Path, environ: dict[str, str]) -> None:
-    found = folder.stat()
-    old = {
-        "v": 1,
-        "folders": [{"path": str(folder), "device": found.st_dev, "inode": found.st_ino}],
-        "files": {"x": "y"},
-    }
-    store(environ).parent.mkdir(parents=True)
-    store(environ).write_text(json.dumps(old))
-    standing = ledger.standing_of(folder, [ENV], environ)
-    assert (standing.trusted, standing.once, standing.unseen) == (False, True, True)
+def test_a_store_of_a_later_beam_is_refused_and_left_as_it_is(folder: Path, environ: dict[str, str]) -> None:
     ledger.trust(folder, [ENV], environ)
-    assert is_trusted(folder, environ, ENV)
-    assert json.loads(store(environ).read_text())["v"] == 2
-    assert ledger.is_remembered(Path("x").absolute(), "y", environ) is False
-    assert json.loads(store(environ).read_text())["files"] == {"x": "y"}
+    later = store(environ).read_text().replace('"v": 1', '"v": 2')
+    store(environ).write_text(later)
+    for use in (lambda: is_trusted(folder, environ, ENV), lambda: ledger.trust(folder, [SETTINGS], environ)):
+        with pytest.raises(CorruptError, match="of version 2, and this beam reads version 1"):
+            use()
+    assert store(environ).read_text() == later
 
 
 def test_trust_is_private_to_the_user(folder: Path, environ: dict[str, str]) -> None:

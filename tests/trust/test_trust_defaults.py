@@ -18,9 +18,9 @@ _GIVEN = {
     "AdapterFacts": {"adapters": (), "runs_text": False, "is_program": False},
     "Effect": {"when": "", "unset": None},
     "GitFindings": {"found": (), "off": {}},
-    "TrustedFolder": {"birth_ns": None, "held": None},
+    "TrustedFolder": {"birth_ns": None, "held": {}},
     "TrustedFinding": {"lines": "", "by": ""},
-    "Standing": {"once": False, "another": False, "unseen": False, "changes": (), "by_variable": False},
-    "_Store": {"v": 2, "folders": (), "files": {}},
+    "Standing": {"once": False, "another": False, "changes": (), "by_variable": False},
+    "_Store": {"v": 1, "folders": (), "files": {}},
     "ScannedFile": {"content": None},
 }

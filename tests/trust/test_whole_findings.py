@@ -316,7 +316,7 @@ def test_what_is_trusted_is_kept_with_the_digest_of_each_line(tmp_path: Path, en
     (one,) = kept(environ)["folders"]  # type: ignore[misc, attr-defined]
     assert (one["held"][".env"]["digest"], one["held"][".env"]["by"]) == ("ee", "ask-1")
     assert oct(ledger.store_path(environ).stat().st_mode & 0o777) == "0o600"
-    assert ledger.store_path(environ).read_bytes().startswith(b'{\n  "v": 2,\n')
+    assert ledger.store_path(environ).read_bytes().startswith(b'{\n  "v": 1,\n')
     assert opened() == before
 
 

@@ -238,9 +238,6 @@ def _refusal_text(standing: Standing, needed: Sequence[Finding]) -> str:
     for each in (*needed, *(change.found for change in standing.changes)):
         if not each.digest:
             return f"{each.name}, which {_names_text(each.by)} obeys, is {_TOO_MUCH}"
-    if standing.unseen:
-        listed = _findings_text(change.found for change in standing.changes)
-        return f"you trusted this folder before beam looked at what is in it, so confirm it once: {listed}"
     if standing.once:
         return f"this folder is not as you trusted it: {_changes_text(standing.changes)}"
     another = "another folder is where the one that you trusted was: " if standing.another else ""

@@ -40,7 +40,7 @@ _NO_AGENTS = "only a person attaches, and process {pid} belongs to an agent's tu
 _GONE = "only a person attaches, and who started process {pid} can't be seen any more"
 _TOO_DEEP = "only a person attaches, and process {pid} has too many others above it"
 _NO_TYPING_FILE = (
-    "only a person types: a viewer has to make a file in the agent's directory first, as this version of beam does"
+    "only a person types: a viewer has to make a file in the agent's directory first, as `beam attach` does"
 )
 
 
