@@ -14,20 +14,22 @@ from beam.cli.context import Context
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from beam import Beam, RuleLists
 
 MODES = ("auto", "dialogue", "exec", "terminal")
 _MAX_BYTES = 64 * 1024 * 1024  # far above any limit on prompts; a stream may be endless
+_SHELLS = ("sh", "bash", "dash", "ash", "busybox", "ksh", "zsh")
 
 
 def read(words: list[str], paths: list[str], call: Context, schema: str | None = None) -> str:
-    """Return the prompt: the arguments `words` and the contents of the files `paths`. `schema` is the path given to
-    --schema; like the others it may be `-`, which stands for stdin.
+    """Return the prompt: the arguments `words`, the contents of the files `paths`, and what is piped in. `schema` is
+    the path given to --schema; like the others it may be `-`, which stands for stdin.
 
-    Reads stdin if there is neither an argument nor a file, or if one of them is `-`. Raises UsageError if there is no
-    prompt, or if stdin would be read twice. Outside a turn, also raises UsageError if stdin holds text that would be
-    left out; inside a turn, stdin is usually the agent's own prompt. Invalid UTF-8 becomes U+FFFD, with a note on
-    stderr.
+    Without a `-`, the text on stdin comes last, if `_is_input` says that it is for this prompt. Raises UsageError if
+    there is no prompt, if stdin would be read twice, or if stdin was to be read and holds only white space: nobody
+    wants an empty diff reviewed. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
     """
     wanted = [*words, *paths, schema].count("-")
     if wanted > 1:
@@ -45,18 +47,33 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
             if spoken:
                 parts.append(" ".join(spoken))
                 spoken = []
-            parts.append(read_stdin(call).rstrip("\n"))
+            parts.append(_read_part("-", call))
         else:
             spoken.append(_decode(os.fsencode(word), "the command line", call))
     if spoken:
         parts.append(" ".join(spoken))
-    parts += [_decode(_read_file(path, call), path, call).rstrip("\n") for path in paths]
-    if not wanted and not call.beam.is_agent and _stdin_holds_data():
-        raise UsageError(
-            "stdin holds text that is not part of the prompt",
-            "put `-` among the arguments where it belongs, or leave it out with </dev/null",
-        )
+    parts += [_read_part(path, call) for path in paths]
+    if not wanted and not call.beam.is_agent and _is_input():
+        text = read_stdin(call)
+        if text.strip() or not _is_of_job():
+            parts.append(_part_of_stdin(text))
     return "\n\n".join(parts)
+
+
+def _read_part(path: str, call: Context) -> str:
+    if path == "-":
+        return _part_of_stdin(read_stdin(call))
+    return _decode(_read_file(path, call), path, call).rstrip("\n")
+
+
+def _part_of_stdin(text: str) -> str:
+    """Return the text without the newlines at its end. Raises UsageError if it holds only white space."""
+    if not text.strip():
+        raise UsageError(
+            "stdin ended without any text, so nothing was sent",
+            "check the command before the pipe; use </dev/null if no text was to come",
+        )
+    return text.rstrip("\n")
 
 
 def with_history(beam: Beam, text: str, agent: str | None, context: str | None, *, is_alone: bool) -> str:
@@ -89,7 +106,7 @@ def json_object(given: str, call: Context, *, what: str = "--input") -> str:
     import msgspec
 
     hint = "give the tool's whole input, as beam asks --json has it"
-    text = given if given.lstrip().startswith("{") else read([], [given], call)
+    text = given if given.lstrip().startswith("{") else _decode(_read_file(given, call), given, call)
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
@@ -102,12 +119,14 @@ def json_object(given: str, call: Context, *, what: str = "--input") -> str:
 def read_stdin(call: Context) -> str:
     """Return the text on stdin. Invalid UTF-8 becomes U+FFFD, with a note on stderr. Raises LimitError if there are
     more than 64 MiB."""
-    return _decode(_read_stdin(), "stdin", call)
+    return _decode(_read_stdin(call), "stdin", call)
 
 
-def _read_stdin() -> bytes:
+def _read_stdin(call: Context) -> bytes:
     if sys.stdin is None:
         return b""
+    if _kind(stat.S_ISFIFO) or _kind(stat.S_ISSOCK):
+        _wait_for_text(call)
     return read_bounded(sys.stdin.buffer, "stdin")
 
 
@@ -133,7 +152,7 @@ def _decode(data: bytes, where: str, call: Context) -> str:
 def _read_file(path: str, call: Context) -> bytes:
     """Return the bytes of a file, or of stdin for `-`. Raises NotFoundError, UsageError, LimitError."""
     if path == "-":
-        return _read_stdin()
+        return _read_stdin(call)
     try:
         with call.path(path).open("rb") as file:
             return read_bounded(file, path)
@@ -143,21 +162,58 @@ def _read_file(path: str, call: Context) -> bytes:
         raise UsageError(f"can't read {path}: {error.strerror}", "", subject=path) from error
 
 
-def _stdin_holds_data() -> bool:
-    """Return whether stdin is a pipe with unread bytes, or a non-empty file of which nothing was read yet. (In a `while
-    read` loop of a shell, stdin is the loop's own file, which was partly read.)"""
+def _is_input() -> bool:
+    """Return whether the text on stdin is for the prompt, though nobody wrote `-`: stdin is a pipe, a file of which
+    nothing was read yet, or a socket that holds data. A file of which a part was read belongs to the loop around beam
+    (`while read`); an agent's process, an editor or an SSH connection may keep a socket open and never write to it."""
     try:
-        found = os.fstat(0)
-        if stat.S_ISFIFO(found.st_mode):
-            import fcntl
-            import termios
-
-            waiting = bytearray(4)
-            fcntl.ioctl(0, termios.FIONREAD, waiting)
-            return any(waiting)
-        return stat.S_ISREG(found.st_mode) and found.st_size > 0 and os.lseek(0, 0, os.SEEK_CUR) == 0
+        if _kind(stat.S_ISSOCK):
+            return _unread_bytes() > 0
+        return _kind(stat.S_ISFIFO) or (_kind(stat.S_ISREG) and os.lseek(sys.stdin.fileno(), 0, os.SEEK_CUR) == 0)
     except OSError:
         return False
+
+
+def _is_of_job() -> bool:
+    """Return whether stdin is a pipe that a program which is no shell gave to a whole script, as GitHub's runner does
+    for each step. The pipe of `git diff | beam …` has a shell above the processes that share it."""
+    pid, is_shared = os.getppid(), False
+    try:
+        own = os.fstat(sys.stdin.fileno())
+        while stat.S_ISFIFO(own.st_mode) and os.path.samestat(os.stat(f"/proc/{pid}/fd/0"), own):
+            is_shared = True
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                pid = int(file.read().rpartition(")")[2].split()[1])
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return is_shared and file.read().strip() not in _SHELLS
+    except (OSError, ValueError):
+        return False
+
+
+def _kind(is_kind: Callable[[int], bool]) -> bool:
+    try:
+        return is_kind(os.fstat(sys.stdin.fileno()).st_mode)
+    except (AttributeError, OSError):  # it is closed
+        return False
+
+
+def _unread_bytes() -> int:
+    import fcntl
+    import termios
+
+    found = bytearray(4)
+    fcntl.ioctl(sys.stdin.fileno(), termios.FIONREAD, found)
+    return int.from_bytes(found, sys.byteorder)
+
+
+def _wait_for_text(call: Context) -> None:
+    """Return as soon as stdin can be read. After two seconds, tell the person what beam waits for."""
+    import select
+
+    first = select.poll()
+    first.register(sys.stdin.fileno(), select.POLLIN)
+    if not first.poll(2000):
+        call.note("waiting for stdin (</dev/null if nothing comes)")
 
 
 def parse_access(word: str | None) -> Access | None:

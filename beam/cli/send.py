@@ -132,8 +132,8 @@ def send(
 ) -> int:
     """Send a message to an agent and print its answer.
 
-    The prompt is TEXT, then each -f FILE, separated by blank lines; without either, it is read from stdin. The exit
-    code is that of the outcome: docs/exit-codes.md. Several agents (A,B,C) answer at the same time; their answers are
+    The prompt is TEXT, then each -f FILE, then what is piped in, separated by blank lines. The exit code is that of
+    the outcome: docs/exit-codes.md. Several agents (A,B,C) answer at the same time; their answers are
     printed in the order of their names, and the exit code is that of the first without success.
     """
     given = dict(locals())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+
 import pytest
 
 from tests.support.claims import refused, said_once
-from tests.support.cli import Cli
+from tests.support.cli import BEAM, Cli
 
 pytestmark = pytest.mark.acceptance
 
@@ -32,26 +35,99 @@ def test_words_stdin_and_files_are_parted_by_blank_lines(beam: Cli) -> None:
     assert (done.out, done.err) == ("say this\n\npiped\n\nthen\n\na file\n", "")
 
 
-@pytest.mark.parametrize("words", [("words",), ("-f", "notes.txt"), ("words", "--no-wait")])
-def test_text_on_stdin_that_is_not_part_of_the_prompt_is_refused_before_anything_is_sent(
-    words: tuple[str, ...], beam: Cli
-) -> None:
+@pytest.mark.parametrize("producer", ["echo piped", "(sleep 0.5; echo piped)", "(printf pip; sleep 0.5; echo ed)"])
+def test_what_is_piped_in_stands_behind_the_words_however_slow_it_comes(producer: str, beam: Cli) -> None:
+    beam.config(ECHO)
     (beam.project / "notes.txt").write_text("a file\n")
-    refused(beam("send", "scripted", *words, stdin="would be lost\n"), 2, "stdin holds text", "`-`", "</dev/null")
-    assert beam.box("scripted", "new") == []
+    done = beam.shell(f"{producer} | beam send echo the words -f notes.txt")
+    assert (done.code, done.out, done.err) == (0, "the words\n\na file\n\npiped\n", "")
 
 
-def test_a_file_on_stdin_beside_words_is_refused_and_one_that_a_loop_reads_is_not(beam: Cli) -> None:
+def test_a_file_on_stdin_stands_behind_the_words_and_one_that_a_loop_reads_is_the_loop_s(beam: Cli) -> None:
+    beam.config(ECHO)
     (beam.project / "lines.txt").write_text("one\ntwo\n")
-    refused(beam.shell("beam send scripted words < lines.txt"), 2, "stdin holds text")
-    done = beam.shell('while read -r line; do beam send scripted "$line"; done < lines.txt')
-    assert done.out == "You said: one\nYou said: two\n"
+    assert beam.shell("beam send echo words < lines.txt").out == "words\n\none\ntwo\n"
+    done = beam.shell('while read -r line; do beam send echo "$line"; done < lines.txt')
+    assert done.out == "one\ntwo\n"
 
 
-@pytest.mark.parametrize("stdin", ["</dev/null", "<&-", "< <(:)", "< <(sleep 2)"])
+@pytest.mark.parametrize("stdin", ["</dev/null", "<&-", "< /dev/zero"])
 def test_a_stdin_without_text_is_no_matter(stdin: str, beam: Cli) -> None:
     done = beam.shell(f"beam send scripted words {stdin}")
     assert (done.code, done.out) == (0, "You said: words\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "true | beam send scripted words",
+        "true | beam send scripted words -",
+        "true | beam send scripted words -f -",
+        "true | beam send scripted words -f notes.txt",
+        "echo | beam send scripted words",
+        "true | timeout 60 {beam} send scripted words",
+        "beam send scripted words < empty.txt",
+        "beam send scripted words - </dev/null",
+        "false | bash -c '{beam} send scripted words -'",
+    ],
+)
+def test_an_empty_text_from_a_pipe_is_refused_before_anything_is_sent(line: str, beam: Cli) -> None:
+    (beam.project / "notes.txt").write_text("a file\n")
+    (beam.project / "empty.txt").touch()
+    refused(beam.shell(line.replace("{beam}", " ".join(BEAM))), 2, "stdin ended without any text", "</dev/null")
+    assert beam.box("scripted", "new") == []
+
+
+def test_a_pipe_that_stays_silent_is_told_and_waited_for(beam: Cli) -> None:
+    beam.config(ECHO)
+    sent = beam.start_cold("send", "echo", "words", stdin=subprocess.PIPE)
+    assert sent.stdin is not None and sent.stderr is not None
+    assert sent.stderr.readline() == b"beam: waiting for stdin (</dev/null if nothing comes)\n"
+    out, err = sent.communicate(b"at last\n", timeout=60)
+    assert (sent.returncode, out, err) == (0, b"words\n\nat last\n", b"")
+
+
+def test_a_socket_is_read_where_it_holds_text_and_left_alone_where_it_holds_none(beam: Cli) -> None:
+    """An SSH connection and a program of Node give such a stdin; the other end stays open."""
+    beam.config(ECHO)
+    for text, reply in ((b"", "words\n"), (b"from a socket\n", "words\n\nfrom a socket\n")):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            sent = beam.start_cold("send", "echo", "words", stdin=theirs)
+            if text:
+                ours.sendall(text)
+                ours.shutdown(socket.SHUT_WR)
+            out, err = sent.communicate(timeout=60)
+            assert (sent.returncode, out.decode(), err) == (0, reply, b"")
+
+
+def test_the_empty_stdin_that_a_runner_gives_to_a_script_is_no_input(beam: Cli) -> None:
+    """GitHub's runner starts `bash -e FILE` with a pipe that it closes at once."""
+    line = f"{' '.join(BEAM)} send scripted words"
+    (beam.project / "step.sh").write_text(f"{line}\nsh -c '{line}; true'\ntrue | {line} || echo refused\n")
+    done = subprocess.run(
+        ["bash", "-e", "step.sh"], cwd=beam.project, env=beam.env, input=b"", capture_output=True, timeout=60
+    )
+    assert done.stdout == b"You said: words\n" * 2 + b"refused\n", done
+
+
+@pytest.mark.parametrize(
+    "line", ["echo words | xargs {beam} send scripted", "nohup setsid {beam} send scripted words </dev/null"]
+)
+def test_what_starts_beam_without_a_terminal_gives_no_input(line: str, beam: Cli) -> None:
+    done = beam.shell(line.replace("{beam}", " ".join(BEAM)))
+    assert (done.code, done.out) == (0, "You said: words\n"), done
+
+
+def test_an_agent_s_own_stdin_is_no_input(beam: Cli) -> None:
+    beam.config(
+        f"""\
+        agents:
+          outer: {{command: [sh, -c, '{" ".join(BEAM)} send scripted inner']}}
+        """
+    )
+    done = beam("send", "outer", "the prompt")
+    assert (done.code, done.out) == (0, "You said: inner\n"), done
 
 
 @pytest.mark.parametrize("stdin", ["", "  \n\t\n"])

@@ -22,15 +22,6 @@ def test_what_may_end_a_turn_is_one_word(word: str | None, read: str) -> None:
     assert (found if isinstance(found, str) else "unset") == read
 
 
-def test_stdin_that_holds_text_nobody_asked_for_is_no_prompt(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prompt, "_stdin_holds_data", lambda: True)
-    refused = inside("send", "box", "hi", "--no-wait")
-    hint = "put `-` among the arguments where it belongs, or leave it out with </dev/null"
-    assert (refused.code, refused.err) == (2, f"beam: stdin holds text that is not part of the prompt; {hint}\n")
-    monkeypatch.setattr(Beam, "is_agent", True)
-    assert "stdin holds" not in inside("send", "box", "hi", "--no-wait").err
-
-
 def test_a_text_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
@@ -44,40 +35,11 @@ def test_a_text_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_closed_stdin_is_empty_and_a_folder_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    assert prompt._read_stdin() == b""
+    assert prompt._read_stdin(Context(directory=str(tmp_path))) == b""
     (tmp_path / "x").mkdir()
     with pytest.raises(UsageError) as raised:
         prompt._read_file("x", Context(directory=str(tmp_path)))
     assert raised.value.message == "can't read x: Is a directory"
-
-
-def test_whether_stdin_holds_text_is_seen_without_reading_it(tmp_path: Any) -> None:
-    before = os.dup(0)
-    read, write = os.pipe()
-    (tmp_path / "full").write_text("text")
-    (tmp_path / "empty").touch()
-    full, empty = (os.open(tmp_path / name, os.O_RDONLY) for name in ("full", "empty"))
-    try:
-        seen = []
-        for source in (read, full, empty):
-            os.dup2(source, 0)
-            seen.append(prompt._stdin_holds_data())
-        os.write(write, b"x")
-        os.dup2(read, 0)
-        seen.append(prompt._stdin_holds_data())
-        os.dup2(full, 0)
-        os.read(0, 1)
-        seen.append(prompt._stdin_holds_data())
-        os.close(0)
-        seen.append(prompt._stdin_holds_data())
-        assert seen == [False, True, False, True, False, False]
-    finally:
-        os.dup2(before, 0)
-        for each in (before, read, write, full, empty):
-            os.close(each)
-
-
-# -- rules -------------------------------------------------------------------------------------------------------------
 
 
 def test_rules_are_tried_as_the_options_say(inside: Inside, told: Told) -> None:
