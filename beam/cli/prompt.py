@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, cast, get_args
 
 from msgspec import UNSET, UnsetType
@@ -177,16 +178,15 @@ def _is_input() -> bool:
 def _is_of_job() -> bool:
     """Return whether stdin is a pipe that a program which is no shell gave to a whole script, as GitHub's runner does
     for each step. The pipe of `git diff | beam …` has a shell above the processes that share it."""
-    pid, is_shared = os.getppid(), False
+    process, is_shared = Path(f"/proc/{os.getppid()}"), False
     try:
         own = os.fstat(sys.stdin.fileno())
-        while stat.S_ISFIFO(own.st_mode) and os.path.samestat(os.stat(f"/proc/{pid}/fd/0"), own):
+        while stat.S_ISFIFO(own.st_mode) and os.path.samestat((process / "fd/0").stat(), own):
             is_shared = True
-            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-                pid = int(file.read().rpartition(")")[2].split()[1])
-        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-            return is_shared and file.read().strip() not in _SHELLS
-    except (OSError, ValueError):
+            fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
+            process = process.with_name(fields[1].decode())
+        return is_shared and (process / "comm").read_text(errors="replace").strip() not in _SHELLS
+    except OSError:
         return False
 
 

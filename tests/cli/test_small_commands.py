@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from beam.api import Beam
 from beam.base.errors import BeamError, LimitError, UsageError
 from beam.cli import completion, habits, parameters, prompt
 from beam.cli.context import Context
