@@ -89,17 +89,18 @@ def find_ask(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
 
     Raises NotFoundError if no such ask is open, UsageError for an ending that is ambiguous or too short.
     """
+    every = list(_open_with_paths(context, None))
     if len(ask_id) < SHORTEST_ENDING:
         raise UsageError(
             f"{ask_id!r} is too short to name an ask",
-            f"give at least {SHORTEST_ENDING} characters of its end",
+            f"give at least {SHORTEST_ENDING} characters of its end; {_named(every)}",
             subject=ask_id,
         )
-    found = [(paths, line.id) for paths, line in _open_with_paths(context, None) if line.id.endswith(ask_id)]
+    found = [(paths, line.id) for paths, line in every if line.id.endswith(ask_id)]
     exact = [pair for pair in found if pair[1] == ask_id]
     if not found:
         raise NotFoundError(
-            f"no ask {ask_id} is open: it was decided or cancelled, or never existed", "beam asks", subject=ask_id
+            f"no ask {ask_id} is open: it was decided or cancelled, or never existed", _named(every), subject=ask_id
         )
     if len(found) > 1 and not exact:
         names = ", ".join(sorted(known for _, known in found)[:4])
@@ -107,6 +108,14 @@ def find_ask(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
             f"{ask_id} matches {len(found)} asks: {names}", "give more characters of its end", subject=ask_id
         )
     return (exact or found)[0]
+
+
+def _named(found: list[tuple[AgentPaths, AskLine]]) -> str:
+    """Return a text with the ids of the open asks, of a few at most."""
+    if not found:
+        return "none is open"
+    names = ", ".join(f"{line.id} ({line.agent})" for _, line in found[:4])
+    return f"open: {names}{', …' if len(found) > 4 else ''}"
 
 
 def decide(

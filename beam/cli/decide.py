@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from beam import BeamError, NotFoundError
+from beam import BeamError, NotFoundError, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
 
 app = App()
-_ID = argument(..., metavar="ID", help="The request's id, or the last four or more characters of it.")
+_ID = argument(
+    None,
+    metavar="[ID|AGENT]",
+    help="The request's id, or the last four or more characters of it. At a terminal also an agent's name, or nothing.",
+)
 
 
 @app.verb()
@@ -38,7 +42,7 @@ def asks(
 @app.verb()
 def approve(
     call: Context,
-    ask: str = _ID,
+    ask: str | None = _ID,
     always: bool = option(False, "--always", help="Also allow similar requests from now on, as `beam asks` shows."),
     changed: str | None = option(
         None, "--input", metavar="JSON|FILE", help="Run this whole input instead of the one that was asked for."
@@ -49,8 +53,9 @@ def approve(
 ) -> int:
     """Allow what an agent asks for.
 
-    At a terminal it first prints all that would run, if `beam asks` shows only the beginning of it. Fails if the
-    request is no longer open; the decision is never applied to another one.
+    At a terminal no id is needed: the only open request (of that AGENT) is shown and taken, or you choose from a list.
+    All that would run is printed, if `beam asks` shows only the beginning of it. Fails if the request is no longer
+    open; the decision is never applied to another one.
     """
     import sys
 
@@ -59,6 +64,7 @@ def approve(
     from beam.cli.streams import is_interactive
 
     given = prompt.json_object(changed, call) if changed is not None else None
+    ask = _choose(call, ask)
     is_shown = is_interactive(sys.stderr) and not call.quiet
     for line in call.beam.asks() if always or is_shown else ():
         if not line.id.endswith(ask):
@@ -74,16 +80,54 @@ def approve(
 @app.verb()
 def deny(
     call: Context,
-    ask: str = _ID,
+    ask: str | None = _ID,
     message: str | None = option(None, "--message", metavar="TEXT", help="A reason, which is passed on to the agent."),
     stop: bool = option(False, "--stop", help="Stop the turn as well."),
 ) -> int:
     """Deny what an agent asks for; its turn continues without it.
 
-    Fails if the request is no longer open; the decision is never applied to another one.
+    At a terminal no id is needed, as for `beam approve`. Fails if the request is no longer open; the decision is never
+    applied to another one.
     """
+    ask = _choose(call, ask)
     call.note(f"{ask}: {call.beam.deny(ask, message=message, stop=stop)}")
     return 0
+
+
+def _choose(call: Context, given: str | None) -> str:
+    """Return the id of the request that is meant; `given` itself if it is no agent's name. At a terminal, show the only
+    request that it can be, or let the person choose. Raises UsageError if no choice can be made, NotFoundError if no
+    request is open."""
+    import sys
+
+    from beam.cli.render.asks import question
+    from beam.cli.streams import is_interactive
+
+    is_person = is_interactive(sys.stdin, sys.stderr) and not call.beam.is_agent
+    if given is not None and not is_person:
+        return given
+    found = call.beam.asks()
+    if given is not None:
+        named = [line for line in found if line.agent == given]
+        if not named or any(line.id.endswith(given) for line in found):
+            return given
+        found = named
+    if not found:
+        raise NotFoundError("no agent waits for a decision", "")
+    if not is_person:
+        raise UsageError(
+            "without a terminal the id of a request is needed", f"open: {', '.join(line.id for line in found)}"
+        )
+    if len(found) == 1:
+        call.note(question(found[0]))
+        return found[0].id
+    choices = [f"{number}  {question(line)}\n" for number, line in enumerate(found, 1)]
+    sys.stderr.write(f"{''.join(choices)}Which one? [1-{len(found)}] ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline().strip()
+    if not answer.isdecimal() or not 1 <= int(answer) <= len(found):
+        raise UsageError(f"{answer!r} is none of them, so nothing was decided", "")
+    return found[int(answer) - 1].id
 
 
 @app.verb()

@@ -270,7 +270,7 @@ def test_who_allows_at_a_terminal_sees_all_of_it_first(
 ) -> None:
     from beam.cli import streams
 
-    monkeypatch.setattr(streams, "is_interactive", lambda *found: found == (sys.stderr,))
+    monkeypatch.setattr(streams, "is_interactive", lambda *found: sys.stdin not in found)
     long = asked("bot-12", description=f"ls {'a' * 200}; rm x")
     told.replace("asks", [asked("bot-13"), long], [asked("bot-12")], [long])
     told.replace("approve", *["allowed"] * 4)
@@ -281,6 +281,46 @@ def test_who_allows_at_a_terminal_sees_all_of_it_first(
     assert len(told.calls) == 6
     inside("-q", "approve", "t-12")
     assert len(told.calls) == 7, "nobody looks at what is open"
+
+
+@pytest.mark.parametrize("verb", ["approve", "deny"])
+@pytest.mark.parametrize(
+    ("given", "typed", "decided"),
+    [
+        ([], "2\n", "cat-1"),
+        ([], "", None),
+        ([], "0\n", None),
+        ([], "4\n", None),
+        ([], "yes\n", None),
+        (["cat"], "", "cat-1"),
+        (["bot"], "2\n", "bot-2"),
+        (["t-1"], "", "t-1"),
+        (["nobody"], "", "nobody"),
+    ],
+)
+def test_a_person_takes_the_only_ask_or_chooses_one(
+    inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch, verb: str, given: list[str], typed: str, decided: str
+) -> None:
+    from beam.cli import streams
+
+    monkeypatch.setattr(streams, "is_interactive", lambda *found: True)
+    cat = asked("cat-1", agent="cat")
+    told.replace("asks", *[[asked("bot-1"), cat, asked("bot-2")]] * 2)
+    told.replace(verb, *["decided"] * (decided is not None))
+    done = inside(verb, *given, stdin=typed)
+    assert [call[0] for call in told.calls if call[0]] == ([(decided,)] if decided else [])
+    assert done.code == (0 if decided else 2)
+    if not decided:
+        assert done.err.endswith("is none of them, so nothing was decided\n"), done.err
+
+
+def test_nobody_chooses_where_nothing_is_open(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    from beam.cli import streams
+
+    monkeypatch.setattr(streams, "is_interactive", lambda *found: True)
+    for verb in ("approve", "deny"):
+        done = inside(verb)
+        assert (done.code, done.err) == (4, "beam: no agent waits for a decision\n")
 
 
 @pytest.mark.parametrize(

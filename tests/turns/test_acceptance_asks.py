@@ -44,6 +44,29 @@ def test_an_ask_is_shown_everywhere_and_approved_from_another_process(beam: Cli)
     assert beam("asks").err == "beam: no agent waits for a decision\n"
 
 
+@pytest.mark.parametrize("given", [[], ["tui"]])
+def test_at_a_terminal_the_only_ask_is_shown_and_approved_without_an_id(beam: Cli, given: list[str]) -> None:
+    place(beam)
+    process, ask = started(beam)
+    person = Terminal(beam, "approve", *given, columns=160)
+    assert person.end() == 0, person.seen
+    assert person.seen.splitlines()[0] == "beam: tui asks for Bash command: touch zz"
+    assert person.seen.splitlines()[1].startswith(f"beam: {ask['id']}: ")
+    assert ended(process)[:2] == (0, "ran zz\n")
+
+
+def test_without_a_terminal_an_ask_is_named_by_its_id_and_the_open_ones_are_told(beam: Cli) -> None:
+    place(beam)
+    process, ask = started(beam)
+    for verb in ("approve", "deny"):
+        for given, code in ((["claude"], 4), (["tui"], 2), ([], 2)):
+            refused = beam(verb, *given)
+            assert (refused.code, refused.out) == (code, "") and f"open: {ask['id']}" in refused.err, refused
+    assert kinds(beam) == ["asked"]
+    assert beam("deny", ask["id"]).code == 0
+    ended(process)
+
+
 def test_a_denial_by_a_person_is_an_ordinary_answer_and_listed(beam: Cli) -> None:
     place(beam)
     process, ask = started(beam, "--json")

@@ -92,10 +92,10 @@ def short_id(ask_id: str) -> str:
     return ask_id[-_SHORT_ID_LENGTH:]
 
 
-def question(asked: events.PermissionAsked) -> str:
+def question(asked: events.PermissionAsked | AskLine) -> str:
     """Return one line that says which agent asks for what."""
     text = request_text(asked.description, bytes(asked.input))
-    return f"{asked.agent} asks for {asked.tool}: {one_line(text, _QUESTION_WIDTH)}"
+    return f"{asked.agent} asks for {collapse_to_line(asked.tool)}: {one_line(text, _QUESTION_WIDTH)}"
 
 
 def full_input_lines(asked: events.PermissionAsked) -> list[str]:
