@@ -12,16 +12,14 @@ import re
 import shlex
 from pathlib import Path
 
-import msgspec
-from msgspec import UNSET, Struct, structs
+from msgspec import structs
 
 from beam.agents.base import Exit, Turn, Verdict
-from beam.agents.claude.decode import FrameDecoder
-from beam.model import events
-from beam.process.lines import LineSplitter
+from beam.agents.claude import exec
+from tests.agents import recorded
+from tests.agents.recorded import Recorded
 
 HERE = Path(__file__).parent.parent / "recordings" / "claude" / "2.1.197"
-EXPECTED = HERE / "expected"
 NOT_DECODED = {
     "06-text.out": "text mode; beam never asks for it",
     "46-bigduplex.rec": "the recorder cut its lines at 600 characters",
@@ -45,27 +43,17 @@ _ENDED = re.compile(r"exit rc=(-?\d+).*?stderr=(.*)")
 _LOST = re.compile(r"No conversation found with session ID: (\S+)")
 
 
-class Recording(Struct, frozen=True, kw_only=True):
-    """One process: `stdout` is all that it wrote there, `answered` are the asks that a person decided."""
-
-    name: str
-    turn: Turn
-    stdout: bytes
-    exit: Exit
-    answered: tuple[str, ...] = ()
-
-
 def names() -> list[str]:
     """Every recording that is decoded, by file name."""
     return sorted(p.name for p in HERE.iterdir() if p.suffix in (".out", ".rec") and p.name not in NOT_DECODED)
 
 
-def load(name: str) -> Recording:
+def load(name: str) -> Recorded:
     """The recording of this file."""
     return _duplex(name) if name.endswith(".rec") else _oneshot(name)
 
 
-def _oneshot(name: str) -> Recording:
+def _oneshot(name: str) -> Recorded:
     out = HERE / name
     err, cmd = out.with_suffix(".err"), out.with_suffix(".cmd")
     stderr = err.read_text("utf-8") if err.exists() else ""
@@ -79,10 +67,10 @@ def _oneshot(name: str) -> Recording:
         stem = next(key for key in _NO_COMMAND if name.startswith(key))
         exit = Exit(code=1 if lost else 0) if resumed else _NO_COMMAND[stem]
         exit = structs.replace(exit, stderr_tail=stderr)
-    return Recording(name=name, turn=_turn(argv), stdout=out.read_bytes(), exit=exit)
+    return Recorded(name=name, turn=_turn(argv), stdout=out.read_bytes(), exit=exit)
 
 
-def _duplex(name: str) -> Recording:
+def _duplex(name: str) -> Recorded:
     argv: list[str] = []
     stdout, answered = [], []
     exit = Exit()
@@ -100,7 +88,7 @@ def _duplex(name: str) -> Recording:
             code = int(ended[1])
             stderr = _literal(ended[2])
             exit = Exit(code=code, stderr_tail=stderr) if code >= 0 else Exit(signal="SIGKILL", stderr_tail=stderr)
-    return Recording(name=name, turn=_turn(argv), stdout=b"".join(stdout), exit=exit, answered=tuple(answered))
+    return Recorded(name=name, turn=_turn(argv), stdout=b"".join(stdout), exit=exit, answered=tuple(answered))
 
 
 def _answered(text: bytes) -> list[str]:
@@ -140,34 +128,7 @@ def _turn(argv: list[str]) -> Turn:
     )
 
 
-def decode(recording: Recording, chunks: list[bytes]) -> tuple[list[events.Event], Verdict]:
-    """The events and the verdict of the recording, fed in these chunks."""
-    frames, lines = FrameDecoder(recording.turn), LineSplitter(1 << 30)
-    for ask_id in recording.answered:
-        frames.on_decided(ask_id, "person")
-    found: list[events.Event] = []
-    for chunk in chunks:
-        for line in lines.feed(chunk):
-            found += frames.line(line)
-    for line in lines.end():
-        found += frames.line(line)
-    last, verdict = frames.end(recording.exit)
-    return [*found, *last], verdict
-
-
-def listing(recording: Recording, found: list[events.Event], verdict: Verdict) -> str:
-    """The events as JSON Lines, the verdict last. `raw` is shown as the number of the line on stdout that it is."""
-    numbers = {line: n for n, line in enumerate(recording.stdout.decode("utf-8", "replace").split("\n"), 1)}
-    shown = []
-    for event in found:
-        fields = json.loads(events.encode(event))
-        for header in ("v", "seq", "ts", "agent", "turn", "message_id"):
-            del fields[header]
-        if getattr(event, "raw", UNSET) is not UNSET:
-            fields["raw"] = numbers[fields["raw"]]
-        shown.append(fields)
-    said = json.loads(msgspec.json.encode(verdict))
-    if not verdict.unfinished:
-        del said["unfinished"]
-    shown.append({"verdict": said})
-    return "".join(json.dumps(fields, ensure_ascii=False) + "\n" for fields in shown)
+def decode(name: str) -> tuple[list[recorded.events.Event], Verdict]:
+    """The events and the verdict of the recording."""
+    found = load(name)
+    return recorded.decode(exec.decoder, found, [found.stdout])

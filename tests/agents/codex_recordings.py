@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 from beam.agents.base import Exit, Turn
+from beam.agents.codex import exec
 from tests.agents import recorded
 from tests.agents.recorded import Recorded
 
 HERE = Path(__file__).parent.parent / "recordings" / "codex" / "0.169.0"
-EXPECTED = HERE / "expected"
 NOT_DECODED = {
     "archive.rec": "not a turn",
     "cloud-exec.rec": "not a turn: it needs a login",
@@ -71,7 +71,5 @@ def _turn(argv: list[str]) -> Turn:
 
 def decode(name: str) -> tuple[list[recorded.events.Event], recorded.Verdict]:
     """The events and the verdict of the recording."""
-    from beam.agents.codex import exec
-
     found = load(name)
     return recorded.decode(exec.decoder, found, [found.stdout])

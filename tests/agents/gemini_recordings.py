@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from beam.agents.base import Exit, Turn
+from beam.agents.gemini import exec
 from tests.agents import recorded
 from tests.agents.recorded import Recorded
 
 HERE = Path(__file__).parent.parent / "recordings" / "gemini" / "0.61.0"
-EXPECTED = HERE / "expected"
 _CODES = {  # 0 for all others
     "badflag": 1,
     "err401": 145,
@@ -64,7 +64,5 @@ def load(name: str) -> Recorded:
 
 def decode(name: str) -> tuple[list[recorded.events.Event], recorded.Verdict]:
     """The events and the verdict of the recording."""
-    from beam.agents.gemini import exec
-
     found = load(name)
     return recorded.decode(exec.decoder, found, [found.stdout])

@@ -1,13 +1,8 @@
-"""Claude Code's output becomes events and a verdict.
-
-`BEAM_WRITE_EXPECTED=1 pytest tests/agents/test_claude_decode.py` writes the expectations of the recordings anew
-(tests/recordings/claude/2.1.197/expected); read the difference before you keep it.
-"""
+"""Claude Code's output becomes events and a verdict."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from functools import partial
 
@@ -77,58 +72,10 @@ def stop(reason: str) -> dict[str, object]:
 # -- recordings --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", recordings.names())
-def test_a_recording_decodes_to_its_checked_in_events_whole_byte_by_byte_and_in_any_chunks(name: str) -> None:
-    recording = recordings.load(name)
-    whole = recordings.decode(recording, [recording.stdout])
-    listing = recordings.listing(recording, *whole)
-    expected = recordings.EXPECTED / f"{name}.jsonl"
-    if os.environ.get("BEAM_WRITE_EXPECTED"):
-        expected.parent.mkdir(exist_ok=True)
-        expected.write_text(listing, "utf-8")
-    assert listing == expected.read_text("utf-8")
-    data = recording.stdout
-    growing, position, size = [], 0, 1
-    while position < len(data):
-        growing.append(data[position : position + size])
-        position, size = position + size, size + 1
-    assert recordings.decode(recording, [data[n : n + 1] for n in range(len(data))]) == whole
-    assert recordings.decode(recording, growing) == whole
-
-
-@pytest.mark.slow
-def test_the_recordings_become_their_checked_in_events() -> None:
-    loaded = {name: recordings.load(name) for name in recordings.names()}
-    found = {name: recordings.listing(each, *recordings.decode(each, [each.stdout])) for name, each in loaded.items()}
-    assert found == {name: (recordings.EXPECTED / f"{name}.jsonl").read_text("utf-8") for name in recordings.names()}
-
-
-@pytest.mark.slow
-def test_no_line_of_any_recording_is_unknown() -> None:
-    for name in recordings.names():
-        recording = recordings.load(name)
-        found, _ = recordings.decode(recording, [recording.stdout])
-        assert [event for event in found if isinstance(event, events.Unknown)] == [], name
-
-
-@pytest.mark.slow
-def test_each_line_is_kept_as_raw_at_most_once_and_never_on_a_delta() -> None:
-    for name in recordings.names():
-        recording = recordings.load(name)
-        found, _ = recordings.decode(recording, [recording.stdout])
-        raws = [event.raw for event in found if getattr(event, "raw", UNSET) is not UNSET]  # type: ignore[attr-defined]
-        lines = recording.stdout.decode().split("\n")
-        assert len(raws) == len(set(raws)), name
-        assert set(raws) <= set(lines), name
-        assert not any(isinstance(event, events.TextDelta) and hasattr(event, "raw") for event in found)
-
-
 def test_every_recording_is_decoded_or_named_with_a_reason() -> None:
     files = {path.name for path in recordings.HERE.iterdir() if path.is_file()}
     beside = {name for name in files if name.endswith((".cmd", ".err"))}
     assert files - beside == set(recordings.names()) | set(recordings.NOT_DECODED)
-    assert {path.stem for path in recordings.EXPECTED.iterdir()} == set(recordings.names())
 
 
 def task(subtype: str, **fields: object) -> dict[str, object]:
@@ -238,8 +185,7 @@ VERDICTS = [
 
 @pytest.mark.parametrize(("name", "status", "class_", "reason"), VERDICTS, ids=[row[0] for row in VERDICTS])
 def test_the_verdict_on_a_recorded_turn(name: str, status: str, class_: str | None, reason: str | None) -> None:
-    recording = recordings.load(name)
-    _, verdict = recordings.decode(recording, [recording.stdout])
+    _, verdict = recordings.decode(name)
     assert (verdict.status, verdict.class_) == (Status(status), Class(class_) if class_ else None)
     assert verdict.reason is None if reason is None else re.search(re.escape(reason), verdict.reason or "")
     if verdict.status is Status.FAILED and verdict.class_ is not Class.SCHEMA:

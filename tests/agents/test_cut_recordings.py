@@ -9,18 +9,15 @@ from __future__ import annotations
 import copy
 import functools
 import json
-from pathlib import Path
 
 import pytest
 
 from beam.agents import registry
-from beam.agents.base import Exit, Turn
+from beam.agents.base import Exit
 from beam.model.outcome import Status
-from tests.agents import claude_recordings, codex_recordings, gemini_recordings
-from tests.agents import test_headless_recordings as headless
+from tests.agents.test_headless_recordings import NAMES, load
+from tests.agents.test_headless_recordings import decoder as decoder_of
 
-RECORDINGS = Path(__file__).parent.parent / "recordings"
-VIBE = "3.0.2"
 ENDS = {
     "0": Exit(code=0),
     "1": Exit(code=1),
@@ -59,23 +56,14 @@ COMPLETED: dict[str, dict[str, tuple[frozenset[str], str]]] = {
     "cn": {"text": (ITSELF, "cn prints its answer at once when it has it, and says 0 after that")},
     "aider": {"text": (ITSELF, "aider says 0 only once it has done what its answer says: it was not cut")},
 }
-NAMES = [
-    *(("claude", "2.1.197", name) for name in claude_recordings.names()),
-    *(("codex", "0.169.0", name) for name in codex_recordings.names()),
-    *(("gemini", "0.61.0", name) for name in gemini_recordings.names()),
-    *headless.NAMES,
-    *(("vibe", VIBE, name) for name in json.loads((RECORDINGS / "vibe" / VIBE / "runs.json").read_text())),
-]
 
 
 @functools.cache
 def completed_cuts(adapter: str, version: str, name: str) -> list[tuple[str, str, int]]:
     """Where a cut turn is completed: what its last line is, how it ended, and the number of that line."""
-    turn, stdout = _loaded(adapter, version, name)
-    face = registry.adapter(adapter).exec
-    assert face is not None
-    decoder, found = face.decoder(turn), []
-    for number, line in enumerate([b"", *stdout.split(b"\n")]):
+    recording = load(adapter, version, name)
+    turn, decoder, found = recording.turn, decoder_of(adapter, recording.turn), []
+    for number, line in enumerate([b"", *recording.stdout.removesuffix(b"\n").split(b"\n")]):
         if number:
             decoder.line(line)
         for word, exit in ENDS.items():
@@ -83,18 +71,6 @@ def completed_cuts(adapter: str, version: str, name: str) -> list[tuple[str, str
             if verdict.status is Status.COMPLETED:
                 found.append((_kind(line), word, number))
     return found
-
-
-def _loaded(adapter: str, version: str, name: str) -> tuple[Turn, bytes]:
-    """The turn, and what its CLI wrote, but for the end of its last line."""
-    loaders = {
-        ("claude", "2.1.197"): claude_recordings.load,
-        ("codex", "0.169.0"): codex_recordings.load,
-        ("gemini", "0.61.0"): gemini_recordings.load,
-    }
-    load = loaders.get((adapter, version))
-    recording = headless.load(adapter, version, name) if load is None else load(name)
-    return recording.turn, recording.stdout.removesuffix(b"\n")
 
 
 def _kind(line: bytes) -> str:

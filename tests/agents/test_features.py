@@ -12,6 +12,7 @@ from beam.agents import registry
 from beam.agents.base import Capabilities, Card
 from beam.agents.features import Features, features
 from beam.api import matrix
+from tests.support import clis
 
 TESTS = Path(__file__).parents[1]
 NAMES = Features.__struct_fields__
@@ -74,7 +75,7 @@ def test_behind_every_yes_of_a_cli_stands_a_test(name: str, feature: str) -> Non
         assert OVER_PROTOCOL[name][DIALOGUE_CASES[feature]].status == "works"
         return
     if other is None and not headless:
-        assert f'"{name}"' in re.search(r"^NAMES = (.*)", (TESTS / ACP).read_text(), re.MULTILINE)[1]  # type: ignore[index]
+        assert name in clis.ACP
         other = f"{ACP}::{ACP_TESTS[feature]}"
     if other is not None:
         path, _, test = other.partition("::")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +20,8 @@ from beam.model.events import Event
 from beam.model.message import Access
 from beam.model.outcome import Class, Status, Total, Usage
 from beam.turns.answer import require_answer
+from tests.support.clis import HEADLESS
 
-NAMES = ("opencode", "kilo", "qwen", "aider", "pi", "kimi", "copilot", "cn", "cline")
 UUID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
 
 
@@ -33,7 +36,7 @@ def decode(name: str, *lines: object, exit: Exit | None = None, **fields: Any) -
     return [*found, *last], verdict
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", HEADLESS)
 def test_nothing_at_all_with_exit_code_0_is_no_success(name: str) -> None:
     _, verdict = decode(name)
     found = require_answer(verdict, name, worked=False)
@@ -41,7 +44,7 @@ def test_nothing_at_all_with_exit_code_0_is_no_success(name: str) -> None:
     assert (found.status, found.class_) == (Status.FAILED, expected)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("aider", "cn")])
+@pytest.mark.parametrize("name", [name for name in HEADLESS if name not in ("aider", "cn")])
 def test_a_record_of_an_unknown_kind_is_kept_as_unknown(name: str) -> None:
     found, _ = decode(name, {"type": "from.the.future", "x": 1})
     (unknown,) = [event for event in found if isinstance(event, events.Unknown)]
@@ -50,7 +53,18 @@ def test_a_record_of_an_unknown_kind_is_kept_as_unknown(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", HEADLESS)
+def test_a_record_of_a_known_kind_without_its_fields_is_read(name: str) -> None:
+    package = Path(str(importlib.import_module(registry.module_of(name)).__file__)).parent
+    nodes = [node for path in package.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    words = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    for word in words:
+        for record in ({"type": word}, {"type": "system", "subtype": word}, {"role": word}):
+            decode(name, record)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HEADLESS)
 @settings(max_examples=60)
 @given(
     lines=st.lists(st.one_of(st.binary(max_size=60), st.from_regex(rb'\{"type":"[a-z_.]*","[a-z]+":.*\}')), max_size=8)
@@ -59,7 +73,7 @@ def test_no_line_makes_a_decoder_raise(name: str, lines: list[bytes]) -> None:
     decode(name, *(line.replace(b"\n", b"") for line in lines))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", HEADLESS)
 def test_a_field_of_another_type_makes_no_decoder_raise(name: str) -> None:
     kinds = (
         "step_finish",

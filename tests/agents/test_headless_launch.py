@@ -10,19 +10,15 @@ from beam.agents import registry
 from beam.agents.base import Host, Launch, Turn
 from beam.base.errors import UnsupportedError
 from beam.model.settings import AgentSettings
+from tests.support.clis import HEADLESS, IN_ARGV, RESUMES
 
 UUID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
 SESSIONS = {
     "opencode": "ses_e0033d0d5ffeGjmYr1QO4vE0G9",
     "kilo": "ses_e0033d0d5ffeGjmYr1QO4vE0G9",
-    "qwen": UUID,
-    "aider": UUID,
-    "pi": UUID,
     "kimi": f"session_{UUID}",
-    "copilot": UUID,
 }
-NAMES = (*SESSIONS, "cn", "cline")
-IN_ARGV = ("kimi", "cn", "cline")
+MODELS = tuple(name for name in HEADLESS if registry.adapter(name).card.faces["exec"].model)
 DANGEROUS = ("--auto", "yolo", "--allow-all", "--yolo")
 
 
@@ -34,7 +30,7 @@ def launch(name: str, text: str = "hi there", **fields: Any) -> Launch:
     return adapter.exec.launch(turn, Host(executable=f"/x/{name}"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", HEADLESS)
 def test_the_face_takes_what_it_claims_and_refuses_other_access(name: str) -> None:
     face = registry.adapter(name).card.faces["exec"]
     asked: dict[str, tuple[bool, Any]] = {
@@ -49,51 +45,50 @@ def test_the_face_takes_what_it_claims_and_refuses_other_access(name: str) -> No
         if claimed:
             assert launch(name, **{field: value}) != launch(name)
     for access in {"read", "edit", "full", "ask"} - set(face.access):
-        with pytest.raises(UnsupportedError, match="can't enforce access"):
+        with pytest.raises(UnsupportedError, match=r"can't (enforce|ask).*access"):
             launch(name, access=access)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", HEADLESS)
 def test_the_prompt_stays_out_of_argv_or_is_marked_there(name: str) -> None:
     made = launch(name, "a private prompt")
     held = [index for index, word in enumerate(made.argv) if "private" in word]
     if name in IN_ARGV:
         assert held == list(made.prompt_in_argv) == [len(made.argv) - 1]
-        assert registry.adapter(name).card.faces["exec"].prompt_in_argv
     else:
         assert held == list(made.prompt_in_argv) == []
         assert b"a private prompt" in (made.stdin or made.files["prompt"])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", HEADLESS)
 def test_only_access_full_has_a_dangerous_flag(name: str) -> None:
     for access in registry.adapter(name).card.faces["exec"].access:
         if access != "full":
             assert not set(launch(name, access=access).argv) & set(DANGEROUS)
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", RESUMES)
 @pytest.mark.parametrize("session_id", ["", "--yolo", "../x", "a title", "\n"])
 def test_only_an_id_of_the_clis_own_kind_is_taken_for_a_session(name: str, session_id: str) -> None:
     with pytest.raises(UnsupportedError, match="is not a session id of"):
         launch(name, session_id=session_id)
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", RESUMES)
 def test_a_known_session_is_named_and_gets_no_other_id(name: str) -> None:
-    made = launch(name, session_id=SESSIONS[name], fresh_session_id="00000000-e1a5-4554-a76b-ae7b3837ccce")
-    assert any(SESSIONS[name] in word for word in made.argv)
+    made = launch(name, session_id=SESSIONS.get(name, UUID), fresh_session_id="00000000-e1a5-4554-a76b-ae7b3837ccce")
+    assert any(SESSIONS.get(name, UUID) in word for word in made.argv)
     assert not any("00000000" in word for word in made.argv)
 
 
-@pytest.mark.parametrize("name", ["opencode", "kilo", "qwen", "pi", "kimi", "copilot", "cline", "aider"])
-@pytest.mark.parametrize("model", ["-p", "", "a\0b"])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("model", ["-p", "a\0b"])
 def test_a_model_that_could_be_a_flag_is_refused(name: str, model: str) -> None:
     with pytest.raises(UnsupportedError):
         launch(name, model=model)
 
 
-@pytest.mark.parametrize("name", ["kimi", "cn", "cline"])
+@pytest.mark.parametrize("name", IN_ARGV)
 def test_a_prompt_too_long_for_an_argument_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedError, match="takes its prompt as an argument"):
         launch(name, "x" * 130_000)

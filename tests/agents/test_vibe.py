@@ -1,17 +1,13 @@
-"""Vibe: its recordings become their checked-in events, and each pitfall of its headless mode is known.
-
-`BEAM_WRITE_EXPECTED=1 pytest tests/agents/test_vibe.py` writes the expectations anew.
-"""
+"""Vibe: each pitfall of its headless mode is known."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from beam.agents.base import Host, Turn
-from beam.agents.vibe import card, exec
+from beam.agents.vibe import exec
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Class, Status
@@ -19,22 +15,12 @@ from tests.agents import recorded
 from tests.agents.test_headless_recordings import load
 
 PLACE = Path(__file__).parent.parent / "recordings" / "vibe" / "3.0.2"
-NAMES = sorted(json.loads((PLACE / "runs.json").read_text()))
 ID = "f48d3d39-9639-2a8d-82c3-d9f5a661a87c"
 
 
 def decoded(name: str) -> tuple[list[events.Event], recorded.Verdict]:
     found = load("vibe", "3.0.2", name)
     return recorded.decode(exec.decoder, found, [found.stdout])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_recording_becomes_the_expected_events(name: str) -> None:
-    recorded.check(exec.decoder, load("vibe", "3.0.2", name), PLACE / "expected" / f"{name}.jsonl")
-
-
-def test_the_recordings_are_of_the_version_that_the_card_names() -> None:
-    assert card.versions == (PLACE.name,)
 
 
 @pytest.mark.parametrize(

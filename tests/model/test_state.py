@@ -15,6 +15,7 @@ from beam.base.clock import rfc3339
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
 from beam.model.outcome import Class, Denial, ModelUsage, Point, Status, Total, Usage
+from beam.model.policy import MAX_FAILURES
 from beam.model.state import (
     CLOSED,
     DEAD,
@@ -444,3 +445,77 @@ def test_a_session_keeps_the_adapter_of_the_turn_that_began_it() -> None:
     state.open_turn = None
     apply(state, other)
     assert state.session is not None and (state.session.session_id, state.session.adapter) == ("s2", "claude")
+
+
+def test_a_resumed_session_is_the_same_one_and_another_begins_anew() -> None:
+    begun = events.SessionStarted(session_id="s1", model="big")
+    ended = events.TurnFinished(status=Status.COMPLETED, session_id="s1")
+    resumed = state_after(STARTED, begun, ended, events.SessionResumed(session_id="s1")).session
+    other = state_after(STARTED, begun, ended, events.SessionStarted(session_id="s2")).session
+    assert resumed is not None and other is not None
+    assert (resumed.model, resumed.turns, resumed.started_at) == ("big", 1, rfc3339(2))
+    assert (other.model, other.turns, other.started_at) == (None, 0, rfc3339(4))
+
+
+def test_a_fork_ends_where_it_was_cut() -> None:
+    for upto, known in ((UNSET, None), ("m", "m")):
+        fork = state_after(events.SessionForked(session_id="s", of="coder", adapter="codex", upto=upto)).fork
+        assert fork is not None and (fork.of, fork.adapter, fork.upto) == ("coder", "codex", known)
+
+
+def test_a_turn_without_a_number_follows_the_last_one_and_unblocks_its_agent() -> None:
+    state = state_after(events.Notice(text="why", code="blocked"), STARTED, turn=None)  # type: ignore[arg-type]
+    assert (state.turn, state.blocked, state.activity) == (1, None, "running")
+
+
+def test_a_person_who_unblocks_an_agent_says_that_nothing_of_its_turn_runs() -> None:
+    turn = state_after(STARTED, events.Notice(code="blocked", text="why"), events.Notice(code="unblocked", text=""))
+    assert turn.open_turn is not None and turn.open_turn.cleared and turn.blocked is None
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [events.TurnClosed(), events.MessageDead(reason="dropped"), events.MessageRequeued(attempt=2, reason="retry")],
+)
+def test_a_turn_is_open_until_its_own_message_is_over_or_waits_again(ended: events.Event) -> None:
+    assert state_after(STARTED, ended).open_turn is None
+    other = structs.replace(ended, seq=2, ts="", agent="a", message_id="a-2")
+    assert fold(state_after(STARTED), [other]).open_turn is not None  # type: ignore[list-item]
+
+
+def test_nothing_is_left_to_do_once_each_message_is_over_and_no_turn_is_open() -> None:
+    dead = events.MessageDead(reason="dropped")
+    assert State().is_over() and state_after(QUEUED_EVENT, dead).is_over()
+    assert not state_after(QUEUED_EVENT).is_over() and not state_after(STARTED).is_over()
+
+
+def test_failures_that_tell_of_trouble_are_kept_until_an_answer() -> None:
+    failed = events.TurnFinished(status=Status.FAILED, class_=Class.NETWORK)
+    asked_wrong = events.TurnFinished(status=Status.FAILED, class_=Class.BAD_REQUEST)
+    assert state_after(failed, asked_wrong, failed).failures == [rfc3339(n) for n in (1, 3)]
+    assert len(state_after(*[failed] * (MAX_FAILURES + 1)).failures) == MAX_FAILURES
+    assert state_after(failed, events.TurnFinished(status=Status.COMPLETED)).failures == []
+
+
+def test_a_circuit_is_open_until_it_is_closed() -> None:
+    opened = events.CircuitOpened(until="u")
+    assert state_after(opened).circuit_until == "u"
+    assert state_after(opened, events.CircuitClosed()).circuit_until is None
+
+
+def test_the_last_outcome_is_that_of_the_last_turn_or_dead_letter() -> None:
+    failed = events.TurnFinished(status=Status.FAILED, class_=Class.CRASHED, reason="boom")
+    dead = events.MessageDead(attempt=2, reason="failed", detail="", status=Status.FAILED)
+    for bodies, reason in (((failed,), "boom"), ((failed, dead), "failed"), ((dead, failed), "boom")):
+        last = state_after(STARTED, *bodies).last
+        assert last is not None and (last.message_id, last.status, last.reason) == ("a-1", Status.FAILED, reason)
+
+
+def test_all_figures_of_several_agents_add_up() -> None:
+    done = events.TurnFinished(status=Status.COMPLETED, model="m", usage=Usage(input_tokens=3), cost_usd=0.1)
+    both = totals_of(*turn_of(done))
+    both.add_totals(totals_of(*turn_of(done), *turn_of(events.TurnFinished(status=Status.DENIED, model="n"))))
+    both.add_totals(Totals())
+    assert (both.turns, both.usage, both.cost_usd) == (3, Usage(input_tokens=6), 0.2)
+    assert both.by_status == {"completed": 2, "denied": 1}
+    assert {name: (one.turns, one.cost_usd) for name, one in both.by_model.items()} == {"m": (2, 0.2), "n": (1, None)}

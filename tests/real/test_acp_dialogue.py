@@ -17,10 +17,10 @@ from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS, Tool
 from tests.support.asking import first_ask
 from tests.support.cli import Cli, Ended, eventually
+from tests.support.clis import ACP
 from tests.support.repository import files
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
-NAMES = ("gemini", "opencode", "kilo", "qwen", "copilot", "kimi", "vibe", "claude-agent-acp", "codex-acp")
 LEAST = {"kimi": "edit", "codex-acp": "ask"}  # kimi changes files of the folder unasked
 ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "May I?"}
 TOOLS = {  # the adapters of Claude and Codex have the tools of these
@@ -86,7 +86,7 @@ def model() -> Iterator[FakeModel]:
         yield model
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=ACP)
 def agent(request: pytest.FixtureRequest, beam: Cli, agents_path: str, model: FakeModel) -> Iterator[Agent]:
     """beam in a place where the agent is the pinned one and talks to the scripted model only."""
     name = request.param

@@ -1,4 +1,4 @@
-"""Whole results beside the tests: what is checked in is what comes out.
+"""The command lines of the CLIs as they are checked in.
 
 `BEAM_WRITE_EXPECTED=1` writes the files anew: read the difference before you keep it.
 """
@@ -9,18 +9,13 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from beam.agents.link import Say, Send, Step
-from beam.model import events
-from beam.model.events import Event
-
-_HEADERS = ("v", "seq", "agent", "turn", "message_id")
 _LONG = 400
 
 
@@ -48,11 +43,6 @@ def _plain(value: Any) -> Any:
     return value.pattern if isinstance(value, re.Pattern) else value
 
 
-def lines(values: Iterable[object]) -> str:
-    """The values as JSON Lines."""
-    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
-
-
 def document(values: Mapping[str, object], *, depth: int = 1) -> str:
     """The values as one JSON object, with a line for each entry, down to that depth."""
     return _object(values, depth, "") + "\n"
@@ -66,26 +56,6 @@ def _object(values: Mapping[str, object], depth: int, indent: str) -> str:
         for key, value in values.items()
     ]
     return "{\n" + ",\n".join(shown) + f"\n{indent}}}"
-
-
-def of_event(event: Event, *, without: Iterable[str] = _HEADERS) -> dict[str, Any]:
-    """The event without what the journal adds. Of `raw`, which is a whole line of the CLI, only how it begins."""
-    fields: dict[str, Any] = json.loads(events.encode(event))
-    for header in without:
-        fields.pop(header, None)
-    if isinstance(raw := fields.get("raw"), str):
-        fields["raw"] = f"{raw[:30]}… ({len(raw)})"
-    return {key: _short(value) for key, value in fields.items()}
-
-
-def of_step(step: Step) -> dict[str, Any]:
-    """The step of a link, under its name: a sent frame as JSON, an event as in `of_event`."""
-    name = type(step).__name__
-    if isinstance(step, Say):
-        return {name: of_event(step.event, without=(*_HEADERS, "ts"))}
-    if isinstance(step, Send):
-        return {name: {key: _short(value) for key, value in json.loads(step.data).items()}}
-    return {name: told(step)}
 
 
 def told(value: Any) -> Any:

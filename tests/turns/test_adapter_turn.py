@@ -14,7 +14,7 @@ from beam.agents import registry
 from beam.agents.base import Face
 from beam.base.errors import UnsupportedError
 from beam.model.settings import AgentSettings
-from beam.turns.adapter_turn import turn_of
+from beam.turns.adapter_turn import folder_of, turn_of
 from beam.turns.request import TurnRequest
 from tests.support.context import Root
 from tests.turns.test_run import ordered
@@ -96,3 +96,28 @@ def test_what_a_mode_can_not_do_with_a_session_is_said_with_one_that_can(
     with pytest.raises(UnsupportedError) as refused:
         turn_of(request(tmp_path, name, session_id="s", **fields), face, str(tmp_path))
     assert refused.value.hint == hint
+
+
+def test_what_the_message_asks_for_goes_over_the_settings(tmp_path: Path) -> None:
+    of_settings = {"model": "n", "schema": '{"a":1}', "max_turns": 4, "budget_usd": 1.5}
+    of_message = {"model": "m", "schema": "{}", "max_turns": 3, "budget_usd": 0.5}
+    order = request(tmp_path, "claude", settings=of_settings)
+    options = msgspec.structs.replace(order.message.options, **of_message)
+    asked = msgspec.structs.replace(order, message=msgspec.structs.replace(order.message, options=options))
+    for one, fields in ((order, of_settings), (asked, of_message)):
+        turn = turn_of(one, "exec", "")
+        assert {name: getattr(turn, name) for name in fields} == fields
+
+
+def test_a_turn_has_no_more_access_than_its_agent_may_have_at_most(tmp_path: Path) -> None:
+    asked = request(tmp_path, "claude", at_most="edit")
+    assert turn_of(asked, "exec", "").access == "edit"
+
+
+def test_the_folder_is_the_projects_or_the_one_of_the_settings(tmp_path: Path) -> None:
+    order = request(tmp_path, "claude")
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert folder_of(order) == order.base
+    for cwd, folder in (("sub", order.base / "sub"), (f"{tmp_path}/link/x", tmp_path / "x"), ("..", order.base.parent)):
+        settings = msgspec.structs.replace(order.settings, cwd=cwd)
+        assert folder_of(msgspec.structs.replace(order, settings=settings)) == folder

@@ -11,8 +11,8 @@ from beam.agents.base import Host, Launch, Turn
 from beam.agents.link import HasDialogue
 from beam.base.errors import UnsupportedError
 from beam.model.settings import AgentSettings
+from tests.support.clis import ACP
 
-NAMES = ("gemini", "opencode", "kilo", "qwen", "copilot", "kimi", "vibe", "claude-agent-acp", "codex-acp")
 SESSIONS = {
     "opencode": "ses_1a",
     "kilo": "ses_1a",
@@ -29,7 +29,7 @@ def launched(name: str, access: str, **fields: Any) -> Launch:
 
 
 def cells() -> list[tuple[str, str]]:
-    return [(name, access) for name in NAMES for access in registry.adapter(name).card.faces["dialogue"].access]
+    return [(name, access) for name in ACP for access in registry.adapter(name).card.faces["dialogue"].access]
 
 
 @pytest.mark.parametrize(("name", "access"), cells())
@@ -39,7 +39,7 @@ def test_each_access_of_the_card_has_a_launch_without_the_prompt(name: str, acce
     assert found.stdin is None and not found.drops_output
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ACP)
 def test_an_access_that_is_not_on_the_card_is_refused(name: str) -> None:
     for access in {"read", "ask", "edit", "full"} - set(registry.adapter(name).card.faces["dialogue"].access):
         with pytest.raises(UnsupportedError):
@@ -54,7 +54,7 @@ def test_nothing_that_allows_all_is_in_a_launch_below_full(name: str, access: st
     assert access == "full" or (found <= {"auto_edit"} and (not found or access == "edit")), words
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ACP)
 def test_a_session_is_named_to_the_session_and_not_to_the_process(name: str) -> None:
     access = registry.adapter(name).card.faces["dialogue"].access[0]
     session_id = SESSIONS.get(name, UUID)
