@@ -223,7 +223,7 @@ def teams(data: bytes) -> None:
 
 def proxied(data: bytes) -> None:
     from beam.proxy.call import call_of
-    from beam.proxy.moving import FolderReplacer
+    from beam.proxy.shared import FolderReplacer
     from beam.proxy.wire import dialects
 
     moved = FolderReplacer({"cwd": "/then"}, {"cwd": "/now"})

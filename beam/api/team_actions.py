@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from beam.api.inside import check_person
 from beam.base.errors import NotFoundError, UsageError
-from beam.teams import act, frames
+from beam.teams import act
 from beam.teams.act import TeamFiles
 from beam.teams.look import TeamsSnapshot
 from beam.teams.model import LEAD, Task
@@ -52,8 +52,8 @@ class TeamActions:
     def send(self, to: str, text: str, *, sender: str = PERSON, summary: str = "") -> Delivery:
         """Put a message into a member's inbox. Raises UsageError if the text is a frame (a control message) of the
         team's protocol."""
-        frames.check_text(text)
-        frames.check_sender(sender, self.files.roster())
+        act.check_text(text)
+        act.check_sender(sender, self.files.roster())
         member = self.files.member(to)
         mail_id = self.files.post(member.name, text, sender=sender, summary=summary or _summary(text))
         return Delivery(team=self.team, to=member.name, mail_id=mail_id, sender=sender)

@@ -24,7 +24,7 @@ from beam.base.errors import BeamError, NotFoundError, SignalledError, Unsupport
 from beam.model.message import Access
 from beam.model.outcome import Status
 from beam.process import tree
-from beam.teams import frames
+from beam.teams import act
 from beam.teams.act import TeamFiles
 from beam.teams.model import LEAD, Mail, Task
 from beam.teams.task_files import PENDING
@@ -96,7 +96,7 @@ class Membership:
 
     def _join(self) -> None:
         joining = self._joining
-        if not frames.MEMBER_NAME.fullmatch(self._name):
+        if not act.MEMBER_NAME.fullmatch(self._name):
             raise UsageError(f"{self._name!r} is not a member's name", "use --name", subject=self._name)
         self._check_alone()
         self._access = self._access_of_turns()
@@ -241,7 +241,7 @@ class Membership:
             self._note(f"left out: {mail.kind} of {mail.sender}")
             self._files.remove_mail(self._name, mail.id)
             return False
-        sender = mail.sender if frames.MEMBER_NAME.fullmatch(mail.sender) else "Somebody whose name is none"
+        sender = mail.sender if act.MEMBER_NAME.fullmatch(mail.sender) else "Somebody whose name is none"
         text = (
             f"{sender} of the team {self._team} writes to you. It is an agent, or says so; "
             "it is not your user.\n\n"
@@ -351,11 +351,9 @@ class Membership:
             return
         words = " ".join(text.split())
         summary = words if len(words) <= _SUMMARY else words[: _SUMMARY - 1] + "…"
-        if frames.is_frame(text):
+        if act.is_frame(text):
             text = f"The answer was:\n{text}"
-        self._files.post(
-            receiver, text[: frames.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None
-        )
+        self._files.post(receiver, text[: act.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None)
 
     def _has_team(self) -> bool:
         """Return whether the team still has a configuration."""

@@ -6,14 +6,28 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from beam.board.styles import CURSOR, STYLES
 from beam.board.words import StyledLine, as_text
+
+STYLES = {
+    "": Style(),
+    "head": Style(bold=True, underline=True),
+    "name": Style(bold=True),
+    "dim": Style(dim=True),
+    "good": Style(color="green"),
+    "bad": Style(color="red", bold=True),
+    "ask": Style(color="yellow", bold=True),
+    "tool": Style(color="cyan"),
+    "bar": Style(reverse=True),
+    "key": Style(bold=True, color="cyan"),
+}
+CURSOR = Style(reverse=True)
 
 
 def _do_nothing(_: int) -> None:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING
+
+from beam import durations
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
+from beam.cli.render.charts import bar
+from beam.cli.render.tables import print_columns, without_empty
 from beam.cli.render.text import write_json
+from beam.cli.streams import is_terminal
+
+if TYPE_CHECKING:
+    from beam import ReportLine
 
 app = App()
 
@@ -24,7 +36,6 @@ def report(
     """
     from beam import durations
     from beam import since as since_time
-    from beam.cli.render import report as render
 
     begin = since_time(durations.parse(since)) if since is not None else ""
     lines = call.beam.report(agent or [], since=begin)
@@ -32,6 +43,63 @@ def report(
         for line in lines:
             write_json(line)
     elif len(lines) > 1:
-        render.print_table(lines)
+        print_table(lines)
     else:
         call.note("no turn ended" + (f" in the last {since}" if since is not None else " yet"))
+
+
+_WIDE = 110  # columns of a terminal that has room for the longest times, too
+
+
+def print_table(found: Sequence[ReportLine]) -> None:
+    """Print a line for each agent and model, and the sum. On a terminal, each line has a bar that shows its cost in
+    proportion to the highest cost."""
+    wide = is_terminal(sys.stdout)
+    has_room = not wide or get_terminal_size((80, 24)).columns >= _WIDE
+    most = max((_spent(line) for line in found if line.agent is not None), default=0.0)
+    rows = []
+    for line in found:
+        used = line.usage
+        counts = (used.input_tokens, used.cached_tokens, used.output_tokens)
+        known = [count for count in counts if count is not None]
+        failures = ", ".join(f"{count} {name}" for name, count in sorted(line.failures.items()))
+        share = bar(_spent(line), most) if wide and line.agent is not None else ""
+        rows.append(
+            (
+                line.agent or "total",
+                line.model or "",
+                str(line.turns),
+                f"{sum(known):,}{'+' if line.partial else ''}" if known else "",
+                _cost(line),
+                *([share] if wide else []),
+                _time(line.worked_s, line.worked_most_s if has_room else 0),
+                _time(line.queued_s, line.queued_most_s if has_room else 0),
+                _time(line.asked_s, line.asked_most_s if has_room else 0),
+                " ".join(filter(None, (failures, line.error or ""))),
+            )
+        )
+    shares = ["SHARE"] if wide else []
+    head = ["AGENT", "MODEL", "TURNS", "TOKENS", "COST", *shares, "WORKED", "QUEUED", "ASKED", "FAILED"]
+    if wide and rows:
+        print_columns(*without_empty(head, rows), wide=True)
+    else:
+        print_columns(head, rows, wide=wide)
+
+
+def _spent(line: ReportLine) -> float:
+    return (line.cost_usd or 0.0) + (line.estimated_usd or 0.0)
+
+
+def _cost(line: ReportLine) -> str:
+    if line.cost_usd is None and line.estimated_usd is None:
+        return ""
+    return f"{'~' if line.estimated_usd is not None else ''}${_spent(line):.4f}{'+' if line.partial else ''}"
+
+
+def _time(total: float, most: float) -> str:
+    """Return the total time as text, followed by the longest single time (`most`) if it is above 0 and below the total.
+    Return "" if the total is 0."""
+    if total <= 0:
+        return ""
+    longest = f" (most {durations.show(most)})" if 0 < most < total else ""
+    return durations.show(total) + longest

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from beam import ExitCode, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import write_json
+from beam.cli.render.text import collapse_to_line, escape_controls, write_json
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from beam import Candidate, Finding, Waiting
 
 app = App()
 
@@ -179,7 +183,6 @@ def doctor(
 def _adopt_roots(call: Context, *, sure: bool) -> int:
     """Show the content of the other roots of this folder, ask the person unless `sure`, and adopt these roots. Return
     the exit code."""
-    from beam.cli.render.candidates import lines
     from beam.cli.render.text import write_line
 
     found = call.beam.adoptable()
@@ -187,7 +190,7 @@ def _adopt_roots(call: Context, *, sure: bool) -> int:
         call.note("there is no other root of this folder")
         return 0
     for candidate in found:
-        for line in lines(candidate):
+        for line in candidate_lines(candidate):
             write_line(line)
     if not sure and not _confirm(call, "Go on with these agents, and run what waits?"):
         return int(ExitCode.USAGE)
@@ -285,3 +288,37 @@ def _parse_size(text: str) -> int:
     if not (number.isascii() and number.isdigit()):
         raise UsageError(f"{text[:80]!r} is not a size", "write it like 1000000, 500M or 2G", subject=text[:80])
     return int(number) << (10 * ("KMG".index(unit) + 1) if unit else 0)
+
+
+# -- a root that may be adopted ----------------------------------------------------------------------------------------
+
+
+def candidate_lines(candidate: Candidate) -> Iterator[str]:
+    """Yield the lines that show a root which may be adopted."""
+    yield collapse_to_line(f"{os.fsencode(candidate.root).decode(errors='backslashreplace')}: {candidate.why}")
+    for agent in candidate.agents:
+        yield from _agent_lines(agent)
+
+
+def _agent_lines(found: Finding) -> Iterator[str]:
+    yield f"  {found.agent}" + (": this folder has an agent of that name, so it stays there" if found.taken else "")
+    for line in _safe_lines(found.settings or ""):
+        yield f"    agent.json: {line}"
+    if found.session is not None:
+        yield f"    goes on in the session {collapse_to_line(found.session)}"
+    for message in found.waiting:
+        yield f"    {_message_head(message)}:"
+        for name, value in message.more.items():
+            yield f"      {collapse_to_line(name)}: {collapse_to_line(json.dumps(value, ensure_ascii=False))}"
+        for line in _safe_lines(message.text):
+            yield f"      | {line}"
+
+
+def _message_head(message: Waiting) -> str:
+    access = f", with access {message.access}" if message.access is not None else ""
+    attach = f", attaching {', '.join(message.attach)}" if message.attach else ""
+    return collapse_to_line(f"waits, from {message.sender}{access}{attach}")
+
+
+def _safe_lines(text: str) -> list[str]:
+    return [escape_controls(line) for line in text.splitlines()]

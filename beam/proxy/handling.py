@@ -4,7 +4,11 @@ format."""
 from __future__ import annotations
 
 import re
+import select
+import socket
+import threading
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +17,6 @@ from beam.model.outcome import Usage
 from beam.proxy import doors, private, real_key
 from beam.proxy.budget import AnswerMeter
 from beam.proxy.call import Call, call_of, with_model
-from beam.proxy.departures import DisconnectWatcher
 from beam.proxy.http import Handler, RequestError, Server
 from beam.proxy.ladder import Match
 from beam.proxy.recording import ANSWER_LIMIT, AnswerLine, End, Exchange, RequestLine, suffix_of
@@ -340,3 +343,54 @@ def _recorded_stop(dialect: Dialect, exchange: Exchange) -> Stop | None:
     values = [private.split_event(event)[1] for event in exchange.events] or [private.json_of(exchange.data)]
     found = [stop for value in values if isinstance(value, dict) and (stop := dialect.stopped(value))]
     return found[-1] if found else None
+
+
+# -- clients that leave ------------------------------------------------------------------------------------------------
+
+
+_WATCH_PAUSE_S = 0.5
+
+
+class DisconnectWatcher:
+    """Watches pairs of connections: the agent's, and the proxy's connection to the model for the same request."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, tuple[socket.socket, socket.socket]] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        threading.Thread(target=self._watch_connections, name="proxy-watch", daemon=True).start()
+
+    def watch(self, number: int, agent: socket.socket, model: socket.socket) -> None:
+        """Watch the connections of one request until `unwatch` is called. If the agent disconnects, the connection to
+        the model is ended."""
+        with self._lock:
+            self._waiting[number] = agent, model
+
+    def unwatch(self, number: int) -> None:
+        """Stop watching the connections of this request."""
+        with self._lock:
+            self._waiting.pop(number, None)
+
+    def stop(self) -> None:
+        """Stop the thread, and end all watched connections to the model."""
+        self._over.set()
+        for _, model in self._pairs():
+            _shut_down(model)
+
+    def _watch_connections(self) -> None:
+        while not self._over.wait(_WATCH_PAUSE_S):
+            for agent, model in self._pairs():
+                with suppress(OSError, ValueError):
+                    poll = select.poll()
+                    poll.register(agent, select.POLLIN)
+                    if poll.poll(0) and not agent.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                        _shut_down(model)
+
+    def _pairs(self) -> list[tuple[socket.socket, socket.socket]]:
+        with self._lock:
+            return list(self._waiting.values())
+
+
+def _shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

@@ -17,8 +17,7 @@ from beam.model import events as all_events
 from beam.model.events import Event
 from beam.model.outcome import Usage
 from beam.model.prices import Tokens, cost_usd
-from beam.teams.deduplicate import Deduplicator, KeyOwners
-from beam.teams.event_factory import EventFactory
+from beam.teams.event_factory import Deduplicator, EventFactory, KeyOwners
 from beam.teams.mail import Letter, TeamMail
 from beam.teams.members import Ask, Members
 from beam.teams.model import LEAD, HookCall, Mail, Roster, Session, Task, digest, frame_of, when_ns

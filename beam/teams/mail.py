@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from beam.model.events import Event, MailDelivered, MailLost, MailSent
-from beam.teams.deduplicate import Deduplicator, KeyOwners
-from beam.teams.event_factory import EventFactory
+from beam.teams.event_factory import Deduplicator, EventFactory, KeyOwners
 from beam.teams.model import Mail
 
 _KEPT_LETTERS = 20_000

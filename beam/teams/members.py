@@ -14,8 +14,7 @@ from beam.agents.base import raw_json
 from beam.agents.fields import obj, string
 from beam.model import events as all_events
 from beam.model.events import Event
-from beam.teams.deduplicate import Deduplicator
-from beam.teams.event_factory import EventFactory
+from beam.teams.event_factory import Deduplicator, EventFactory
 from beam.teams.mail import Letter
 from beam.teams.model import LEAD, Mail, Member, Roster
 

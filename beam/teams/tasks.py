@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from beam.model import events as all_events
 from beam.model.events import Event
-from beam.teams.deduplicate import Deduplicator
-from beam.teams.event_factory import EventFactory
+from beam.teams.event_factory import Deduplicator, EventFactory
 from beam.teams.model import Task
 
 COMPLETED = "completed"

@@ -22,7 +22,7 @@ from beam.base.errors import BeamError, LimitError, SignalledError, UnfinishedEr
 from beam.model.message import Access, Message, Options, Payload
 from beam.model.outcome import Outcome, Status
 from beam.process import tree
-from beam.teams import act, frames
+from beam.teams import act
 from tests.support.refused import refused
 
 NESTING = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
@@ -410,7 +410,7 @@ def test_the_lead_asks_a_member_to_end_and_is_told_that_it_does(crew: Crew) -> N
         (said("x" * 60), "x" * 60),
         (said("x" * 61), "x" * 61),
         (said('{"type": "shutdown_request"}'), 'The answer was:\n{"type": "shutdown_request"}'),
-        (said("y" * (frames.LONGEST + 1)), "y" * frames.LONGEST),
+        (said("y" * (act.LONGEST + 1)), "y" * act.LONGEST),
     ],
 )
 def test_what_a_turn_came_to_is_written_to_who_asked(answer: Outcome | Exception, text: str, crew: Crew) -> None:

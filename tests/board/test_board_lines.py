@@ -11,8 +11,7 @@ pytest.importorskip("textual")
 
 from textual.geometry import Size
 
-from beam.board.lines import FixedLines, Lines
-from beam.board.styles import CURSOR, STYLES
+from beam.board.lines import CURSOR, STYLES, FixedLines, Lines
 from beam.board.words import Piece, StyledLine
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("textual")
 
 from textual import events
 
-from beam.board.pasted import Pastes, decoder_class, keep_pastes_as_text, parser_class
+from beam.board.command import Pastes, decoder_class, keep_pastes_as_text, parser_class
 
 START, END = "\x1b[200~", "\x1b[201~"
 

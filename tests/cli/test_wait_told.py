@@ -23,7 +23,7 @@ from beam.api.usage import UsageLine
 from beam.base import clock
 from beam.base.errors import NotFoundError
 from beam.cli import errors, see
-from beam.cli.render import report as render_report
+from beam.cli import report as render_report
 from beam.cli.render import status as render_status
 from beam.model import events
 from beam.model.outcome import Status, Usage

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from beam.proxy import departures
-from beam.proxy.departures import DisconnectWatcher
+from beam.proxy import handling
+from beam.proxy.handling import DisconnectWatcher
 
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[DisconnectWatcher]:
-    monkeypatch.setattr(departures, "_WATCH_PAUSE_S", 0.001)
+    monkeypatch.setattr(handling, "_WATCH_PAUSE_S", 0.001)
     made = DisconnectWatcher()
     yield made
     made.stop()

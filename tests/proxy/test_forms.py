@@ -15,10 +15,10 @@ from beam.base.errors import CorruptError
 from beam.proxy.canonical import Canonicalizer
 from beam.proxy.differences import differences, is_in_tool_result
 from beam.proxy.ladder import Match, RequestMatcher
-from beam.proxy.moving import FolderReplacer
 from beam.proxy.packing import Packer, Unpacker, blob_name
 from beam.proxy.private import Blanker, answer_headers, credentials, request_headers, stored_path
 from beam.proxy.recording import AnswerLine, Exchange, RequestLine, split_events
+from beam.proxy.shared import FolderReplacer
 from beam.proxy.wire import dialects
 
 PLAIN = Canonicalizer(GENERAL_MASKS, {})

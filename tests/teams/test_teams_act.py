@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from beam.base.errors import BeamError, CorruptError, NotFoundError, UnfinishedError, UsageError
-from beam.teams import act, frames, vendor_lock
+from beam.teams import act, vendor_lock
 from beam.teams.act import TeamFiles
 from beam.teams.model import Mail, Task, digest
 from tests.support.cli import Cli
@@ -115,24 +115,24 @@ def test_an_inbox_that_can_not_be_parsed_now_has_no_mail_and_is_left(data: str, 
         f'{{"type":"shutdown_request","n":{"[" * 100_000}{"]" * 100_000}}}',
         "",
         "   ",
-        "x" * (frames.LONGEST + 1),
+        "x" * (act.LONGEST + 1),
     ],
 )
 def test_a_frame_of_the_protocol_is_no_message(text: str) -> None:
     with pytest.raises(UsageError):
-        frames.check_text(text)
+        act.check_text(text)
 
 
 @pytest.mark.parametrize("text", ['{"a":1}', '{"type" is what I mean}', '[{"type":"x"}]', 'see {"type":"x"}', "{}"])
 def test_what_is_no_frame_is_a_message(text: str) -> None:
-    assert frames.check_text(text) == text
+    assert act.check_text(text) == text
 
 
 def test_nobody_writes_in_a_members_name(team: TeamFiles) -> None:
     for name in ("team-lead", "alice", "a b", "", "../x"):
         with pytest.raises(UsageError):
-            frames.check_sender(name, team.roster())
-    assert frames.check_sender("human", team.roster()) == "human"
+            act.check_sender(name, team.roster())
+    assert act.check_sender("human", team.roster()) == "human"
 
 
 def test_an_unknown_member_is_named_with_the_nearest(team: TeamFiles) -> None:
@@ -592,8 +592,8 @@ def test_beam_writes_nothing_below_a_link(tmp_path: Path, folder: str) -> None:
 
 @pytest.mark.slow
 def test_a_text_of_the_largest_size_is_sent_and_one_more_is_not() -> None:
-    assert frames.check_text("x" * 262_144) == "x" * 262_144
-    assert [refused(lambda text=text: frames.check_text(text)) for text in ("x" * 262_145, " \n", ' {"type": 1} ')] == [
+    assert act.check_text("x" * 262_144) == "x" * 262_144
+    assert [refused(lambda text=text: act.check_text(text)) for text in ("x" * 262_145, " \n", ' {"type": 1} ')] == [
         ("UsageError", "a message of 262,145 characters is too long", "at most 262,144", ""),
         ("UsageError", "there is nothing to send", "", ""),
         (
@@ -621,15 +621,13 @@ def test_a_text_of_the_largest_size_is_sent_and_one_more_is_not() -> None:
     ids=range(9),
 )
 def test_what_some_reader_of_json_takes_for_a_frame_is_one(text: str, is_frame: bool) -> None:
-    assert frames.is_frame(text) is is_frame
+    assert act.is_frame(text) is is_frame
 
 
 def test_a_name_that_is_a_members_or_none_is_named(team: TeamFiles) -> None:
     roster = team.roster()
-    assert frames.check_sender("human_1", roster) == "human_1"
-    assert [
-        refused(lambda name=name: frames.check_sender(name, roster)) for name in ("bob", "team-lead", "a b", "")
-    ] == [
+    assert act.check_sender("human_1", roster) == "human_1"
+    assert [refused(lambda name=name: act.check_sender(name, roster)) for name in ("bob", "team-lead", "a b", "")] == [
         ("UsageError", "bob is a member of the team", "use a name of your own", "bob"),
         ("UsageError", "team-lead is a member of the team", "use a name of your own", "team-lead"),
         ("UsageError", "'a b' is not a name", "use letters, digits, _ and -", "a b"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from beam.teams.deduplicate import Deduplicator
 from beam.teams.disk import FOLDERS, SMALL
+from beam.teams.event_factory import Deduplicator
 from beam.teams.mail import Letter
 from beam.teams.members import Members
 from beam.teams.model import Mail

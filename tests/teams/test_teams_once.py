@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.teams.deduplicate import Deduplicator, KeyOwners
+from beam.teams.event_factory import Deduplicator, KeyOwners
 
 
 def test_a_key_is_new_once() -> None:

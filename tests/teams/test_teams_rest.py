@@ -11,12 +11,12 @@ import pytest
 
 from beam.base.errors import UsageError
 from beam.model.prices import Tokens
-from beam.teams import board, disk, frames, hook, notify_elsewhere
+from beam.teams import act, board, disk, hook, notify_elsewhere
 from beam.teams import usage as of_usage
 from beam.teams.board import LastActivity, MailLine, MemberLine, TaskLine, TeamLine
 from beam.teams.changes import Changes
-from beam.teams.deduplicate import Deduplicator
 from beam.teams.diff import Diff
+from beam.teams.event_factory import Deduplicator
 from beam.teams.model import Mail, Member, Session, Task
 from beam.teams.notify_elsewhere import NotifyElsewhere
 from beam.teams.task_files import TaskFiles
@@ -388,8 +388,8 @@ def test_a_team_that_ended_has_only_the_members_that_its_next_configuration_name
 
 
 def test_of_calls_and_keys_only_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    from beam.teams import deduplicate
     from beam.teams import diff as module
+    from beam.teams import event_factory
 
     monkeypatch.setattr(module, "_CALLS", 2)
     diff, team = started(BOB)
@@ -397,7 +397,7 @@ def test_of_calls_and_keys_only_the_last_are_remembered(monkeypatch: pytest.Monk
         call = {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {}}
         diff.line(team, "bob", line(number + 3, "assistant", [call]))
     assert list(team.calls) == ["c1", "c2"]
-    monkeypatch.setattr(deduplicate, "_KEPT_KEYS", 2)
+    monkeypatch.setattr(event_factory, "_KEPT_KEYS", 2)
     once = Deduplicator()
     assert [once.add_if_new(key) for key in "abac"] == [True, True, False, True]
     assert [once.add_if_new(key) for key in "bca"] == [False, False, True]
@@ -407,7 +407,7 @@ def test_of_calls_and_keys_only_the_last_are_remembered(monkeypatch: pytest.Monk
         True,
         False,
     ]
-    owners = deduplicate.KeyOwners()
+    owners = event_factory.KeyOwners()
     assert [owners.claim(("to", name), "t") for name in "abc"] == [True] * 3
     assert [owners.owner(("to", name)) for name in "abc"] == [None, "t", "t"]
     assert owners.claim(("to", "c"), "other") is False
@@ -451,4 +451,4 @@ def test_a_task_after_one_that_is_not_there_is_none(tmp_path: Path) -> None:
     tasks.add_task("one")
     with pytest.raises(UsageError):
         tasks.block_task("1", "1")
-    assert frames.LONGEST == 262_144
+    assert act.LONGEST == 262_144

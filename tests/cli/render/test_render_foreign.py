@@ -12,7 +12,8 @@ import pytest
 from beam.api.adopt import Candidate, Finding, Waiting
 from beam.api.foreign import ForeignStatus
 from beam.base import clock
-from beam.cli.render import candidates, foreign
+from beam.cli import setup
+from beam.cli.render import foreign
 
 BEGAN = "2026-01-02T03:04:05.000000Z"
 AN_HOUR_LATER = clock.parse_rfc3339(BEGAN) / 1e9 + 3600
@@ -65,7 +66,7 @@ def test_of_a_root_that_may_be_adopted_everything_is_shown_that_would_run() -> N
             Finding(agent="b", settings=None, session=None, waiting=(), taken=False),
         ),
     )
-    assert list(candidates.lines(found)) == [
+    assert list(setup.candidate_lines(found)) == [
         "/state/\\xff: it was this folder's",
         "  a: this folder has an agent of that name, so it stays there",
         "    agent.json: {",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beam.api.report import ReportLine
-from beam.cli.render import report
+from beam.cli import report
 from beam.model.outcome import Usage
 
 HEAD = ["AGENT", "MODEL", "TURNS", "TOKENS", "COST", "WORKED", "QUEUED", "ASKED", "FAILED"]
