@@ -12,7 +12,7 @@ from beam.agents import registry
 from beam.agents.base import Host, Launch, Turn
 from beam.api.smoke import smoke_test_names
 from beam.testing.fake_model import FakeModel
-from beam.turns.scratch import write_scratch
+from beam.turns.process import write_scratch
 from bench.measure import Bench, Figure, Series, Spent, run
 from bench.place import BEAM, Project
 from tests.real.install import bin_directories

@@ -26,8 +26,7 @@ from beam.root.discovery import create
 from beam.secrets.redact import redact_event
 from beam.store.journal import Reader
 from beam.store.queue import Queue
-from beam.turns.bookkeeping import Bookkeeping
-from beam.turns.pieces import PieceRecorder
+from beam.turns.record import Bookkeeping, PieceRecorder
 from bench.measure import Bench, Figure, Series, in_turns
 from bench.place import BEAM, Project, until
 from tests.support import acp_dialogue, claude_dialogue, codex_dialogue

@@ -34,7 +34,7 @@ from beam.root.paths import RootPaths
 from beam.store import control
 from beam.store.journal import Journal, Reader
 from beam.store.queue import Queue
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 from tests.support.context import SECOND_NS, FakeClock
 from tests.support.power import Disk, Mark, Tree, lay
 

@@ -17,9 +17,8 @@ from beam.agents.base import raw_json
 from beam.agents.figures import sum_costs
 from beam.base.clock import parse_rfc3339, rfc3339
 from beam.model import events
-from beam.model.claims import without_impossible_figures
 from beam.model.events import Event
-from beam.model.outcome import Usage
+from beam.model.outcome import Usage, without_impossible_figures
 
 MOST_ROWS = 4_000
 NOT_JSON = "not JSON"

@@ -57,7 +57,7 @@ class AgentShown(Struct, frozen=True, kw_only=True):
 def agent_line(context: RootContext, name: str) -> AgentLine:
     """Return the agent's line for `beam agent list`. An invalid configuration is reported in the line, not raised."""
     from beam.turns.choice import face_of
-    from beam.turns.installed import find_executable
+    from beam.turns.request import find_executable
 
     try:
         resolved = context.config.resolve(name)

@@ -27,7 +27,7 @@ from beam.root import ownership
 from beam.turns.choice import face_of
 from beam.turns.cli_version import npm_package_version
 from beam.turns.confine import OWN_MOVE, confinement_means
-from beam.turns.installed import find_executable
+from beam.turns.request import find_executable
 
 _DECLARED, _HERE, _MISSING = range(3)
 _MODES_BEST_FIRST = ("dialogue", "exec", "terminal")  # the best first

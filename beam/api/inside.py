@@ -97,8 +97,7 @@ class CallerTurn(Struct, frozen=True):
         waits. Raises UnfinishedError if this turn ends first."""
         import asyncio
 
-        from beam.turns.signals import stop_on_signals
-        from beam.turns.stop import Stop
+        from beam.turns.handle import Stop, stop_on_signals
 
         stop = Stop()
         name, outcome = _name(), None

@@ -16,7 +16,7 @@ from beam.broker.inbox.context import RootContext
 from beam.broker.serving.server import Server, wait_for_sender
 from beam.process import tree
 from beam.root.paths import AgentPaths
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 
 
 class AgentKeeper:

@@ -15,7 +15,7 @@ from beam.broker.inbox.context import RootContext
 from beam.model.state import State
 from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
-from beam.turns.calls import CALL_TIMEOUT_S
+from beam.turns.asks import CALL_TIMEOUT_S
 
 QUESTIONS = ("account", "models", "modes", "commands", "mcp", "context")
 _MARGIN_S = 5.0  # for the holder to say that the process did not answer

@@ -21,8 +21,8 @@ from beam.model.settings import AgentSettings
 from beam.rules.call import parse_call
 from beam.rules.rule import Behavior, Rule, parse
 from beam.rules.ruleset import Ruleset, combine, rules_of
+from beam.turns.asks import place_of
 from beam.turns.choice import face_of, granted_access
-from beam.turns.ruled import place_of
 
 _REASON_BY_ACCESS: dict[Access, str] = {
     "read": "access read decides: what only looks is allowed, the rest is denied",

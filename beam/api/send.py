@@ -23,8 +23,7 @@ from beam.model.outcome import Outcome
 from beam.model.state import State
 from beam.root.paths import AgentPaths
 from beam.store.segment import Fold, read_state
-from beam.turns.signals import stop_on_signals
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop, stop_on_signals
 
 _FRESH_S = 1.0  # how old a check of the folder may be when the message is claimed
 

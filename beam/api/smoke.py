@@ -100,7 +100,7 @@ def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[S
 
 def _executable(name: str, environ: Mapping[str, str]) -> str | None:
     from beam.model.settings import AgentSettings
-    from beam.turns.installed import find_executable
+    from beam.turns.request import find_executable
 
     try:
         return find_executable(registry.adapter(name), AgentSettings(), environ, Path.cwd())

@@ -13,7 +13,7 @@ from beam.conversations.result import CheckResult, Verdict
 from beam.conversations.scenario import Check, Command, Judging, Scenario
 from beam.conversations.speaking import TurnRunner
 from beam.conversations.step_files import StepFiles
-from beam.turns.answer import is_blank
+from beam.turns.outcome import is_blank
 
 GIT_CHECKS = frozenset({"files_changed", "diff"})
 _TIMEOUT_S = 600.0

@@ -20,7 +20,7 @@ from beam.conversations.facts import ToolUse, TurnFacts
 from beam.conversations.result import CheckResult, Verdict
 from beam.conversations.scenario import Check
 from beam.model.outcome import Class, Outcome, Status
-from beam.turns.answer import is_blank
+from beam.turns.outcome import is_blank
 
 _SHOWN_CHARACTERS = 100
 _MAX_CHECK_S = 5.0  # for the patterns of one check

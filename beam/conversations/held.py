@@ -40,8 +40,7 @@ from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
 from beam.store.queue import Entry
 from beam.turns.choice import AUTO_MODES, face_of
-from beam.turns.signals import stop_on_signals
-from beam.turns.stop import Stop, StopReason
+from beam.turns.handle import Stop, StopReason, stop_on_signals
 
 _ACQUIRE_TIMEOUT_S, _ACQUIRE_PAUSE_S = 2.0, 0.05
 _LONGEST_PAUSE_S = 0.2

@@ -26,7 +26,7 @@ from beam.conversations.facts import TurnFacts
 from beam.conversations.scenario import Chat, Until
 from beam.model.events import Event
 from beam.model.outcome import Outcome, Status
-from beam.turns.answer import is_blank
+from beam.turns.outcome import is_blank
 
 
 class NextTurn(Struct, frozen=True):

@@ -30,7 +30,7 @@ from beam.conversations.scenario import (
 )
 from beam.secrets.redact import redact_event
 from beam.turns.choice import face_of
-from beam.turns.installed import find_executable
+from beam.turns.request import find_executable
 
 
 class PlanStep(Struct, frozen=True, kw_only=True):

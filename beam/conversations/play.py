@@ -31,7 +31,7 @@ from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending,
 from beam.conversations.step_files import real_paths
 from beam.conversations.steps import StepRunner
 from beam.secrets.redact import redact_event
-from beam.turns.signals import stop_on_signals
+from beam.turns.handle import stop_on_signals
 
 _REPLAY_NOTE = "the turns were answered from a recording: no agent ran, and no tool was run again"
 _FILL_NOTE = "some turns were answered from a recording, where no agent and no tool ran; the others by the agents"

@@ -21,7 +21,7 @@ from beam.model.events import Event
 from beam.model.message import Options
 from beam.model.outcome import Outcome, Status
 from beam.turns.choice import face_of
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 
 
 class TurnRunner:

@@ -37,7 +37,7 @@ from beam.conversations.speaking import TurnRunner, message_options
 from beam.conversations.step_files import StepFiles
 from beam.conversations.step_result import first_exit_code, is_failure, kind_of, turn_result
 from beam.model.outcome import Class
-from beam.turns.answer import is_blank
+from beam.turns.outcome import is_blank
 
 
 class _SkipError(Exception):

@@ -1,7 +1,7 @@
 """The outcome of a message: its statuses, the classes of failure, and the exit code that follows from both."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -9,6 +9,10 @@ from beam.base.errors import ExitCode
 
 SCREEN = "; its screen:\n"  # in a reason, before the rows of a screen that it quotes
 COST_DIGITS = 9  # decimal places of a cost in USD; hides rounding errors, such as that of 0.1 + 0.2
+MAX_USD = 1e6
+MAX_COUNT = 10**12  # tokens, calls, lines or seconds
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Status(StrEnum):
@@ -303,3 +307,43 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     model_calls: ModelCallCounts | msgspec.UnsetType = msgspec.UNSET
     partial: bool | msgspec.UnsetType = msgspec.UNSET
     worked: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+_COUNTS = (*FIGURES, "lines_added", "lines_removed", "api_s", "used", "size")
+
+
+def without_impossible_figures(body: S) -> tuple[S, tuple[str, ...]]:
+    """Return what an agent reports with None in place of each figure that is out of range, and the names of these
+    figures. An agent may write any number, and cost and tokens are added to sums, budgets and tables."""
+    refused: dict[str, None] = {}
+    changes = _changes(body, refused)
+    return (msgspec.structs.replace(body, **changes), tuple(refused)) if refused else (body, ())
+
+
+def _changes(value: object, refused: dict[str, None]) -> dict[str, object]:
+    """Return the fields of `value` that change, each with its new value. Add the names of the figures that are out of
+    range to `refused`."""
+    changes: dict[str, object] = {}
+    for name in _COUNTS:
+        if _is_out_of_range(getattr(value, name, None), MAX_COUNT):
+            changes[name] = refused[name] = None
+    if _is_out_of_range(getattr(value, "cost_usd", None), MAX_USD):
+        changes["cost_usd"] = refused["cost_usd"] = None
+    for name in ("usage", "total"):
+        part = getattr(value, name, None)
+        if isinstance(part, Usage):
+            changes[name] = _without_refused(part, refused)
+    models: tuple[ModelUsage, ...] | None = getattr(value, "models", None)
+    if models:
+        changes["models"] = tuple(msgspec.structs.replace(one, **_changes(one, refused)) for one in models)
+    return changes
+
+
+def _without_refused(part: S, refused: dict[str, None]) -> S:
+    changes = _changes(part, refused)
+    return msgspec.structs.replace(part, **changes) if changes else part
+
+
+def _is_out_of_range(figure: float | None, most: float) -> bool:
+    """Return whether the figure is below 0, above `most`, or NaN. A figure of None is in range."""
+    return figure is not None and not 0 <= figure <= most

@@ -1,27 +1,38 @@
-"""The asks of one turn, for every face. An ask is an agent's request for permission.
+"""What a running agent asks, and what it is asked.
 
-An ask is created once, and stays open until it is decided or cancelled. This module owns the ids, timeouts and events
-of the asks. A face creates an ask, waits until it is settled, and acts on the decision; the holder delivers decisions
-and checks the timeouts. Does not depend on how the agent gets the answer, or on who may decide.
+An ask is a request for permission. It is created once, and stays open until a rule of the turn, a person or the clock
+decides it, or it is cancelled. A face creates an ask, waits until it is settled, and acts on the decision; the holder
+delivers decisions and checks the timeouts. A call is a request that only the agent's process can answer, such as a
+change of its model. It is forwarded when the process can take it, and answered exactly once, by a deadline, even if the
+process ends. Does not depend on how the agent gets an answer, on who may decide, or on the source of a call.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Literal
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 
-from beam.agents.base import Verdict, raw_json
+from beam.agents.base import HasRules, Verdict, raw_json
 from beam.base import durations
 from beam.base.clock import Clock, rfc3339
 from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
 from beam.model.message import new_id
 from beam.model.outcome import BY_DEFAULT, BY_RULE, Denial, Status
+from beam.rules.call import ToolCall
 from beam.rules.ruleset import Ruling
-from beam.turns.request import Record
+from beam.turns.input import TurnInput, folder_of
+from beam.turns.request import Record, TurnRequest
+
+if TYPE_CHECKING:
+    from beam.agents.link import AnsweredIntent
+    from beam.rules.match import AgentPlace
+
 
 JSON_NULL, EMPTY_JSON_LIST = Raw(b"null"), Raw(b"[]")
 DECIDED_BY_DEFAULT = BY_DEFAULT
@@ -229,3 +240,111 @@ def with_denials(verdict: Verdict, denials: Sequence[Denial]) -> Verdict:
     if first is not None:
         return structs.replace(verdict, status=Status.DENIED, reason=f"{first.tool} was denied: nobody decided")
     return structs.replace(verdict, status=Status.COMPLETED, reason=None)
+
+
+def ruling_on(call: ToolCall | None, input: TurnInput) -> Ruling | None:
+    """Return the decision of the turn's rules on the call; None if no rule decides, or the call is unknown."""
+    if call is None or not input.turn.rules.rules:
+        return None
+    return input.turn.rules.decide(call, place_of(input.turn.cwd, input.host.home))
+
+
+def is_denied_by_rule(order: TurnRequest, denial: Denial) -> bool:
+    """Return whether a rule of the turn denies the call of this denial."""
+    if not order.rules.with_behavior("deny") or not isinstance(order.adapter, HasRules):
+        return False
+    try:
+        call = order.adapter.tool_rules.call(denial.tool, msgspec.json.decode(denial.input))
+    except (ValueError, RecursionError):
+        return False
+    place = place_of(str(folder_of(order)), order.environ.get("HOME", ""))
+    ruling = order.rules.decide(call, place) if call is not None else None
+    return ruling is not None and ruling.behavior == "deny"
+
+
+def place_of(folder: str, home: str) -> AgentPlace:
+    """Return the `AgentPlace` for matching paths, with the current state of the file system."""
+    from beam.rules.match import AgentPlace  # few turns have rules
+
+    return AgentPlace(folder, home, os.path.realpath)
+
+
+CALL_TIMEOUT_S = 30.0
+
+
+class CallAnswer(Struct, frozen=True, kw_only=True):
+    """The answer to a call. `code` (as in `control.done`) and `message` say why it failed; `result` is a JSON value."""
+
+    ok: bool = True
+    code: str = ""
+    message: str = ""
+    result: Raw = Raw(b"null")
+
+
+class _WaitingCall(Struct, kw_only=True):
+    """One call without an answer."""
+
+    call: AnsweredIntent
+    until: float
+    answer: Callable[[CallAnswer], None]
+    is_passed_on: bool = False
+
+
+class AgentCalls:
+    """The calls of one turn, or of a process between its turns. `takes`: the process accepts calls now. `is_closed`: it
+    will never accept a call again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.takes = False
+        self.is_closed = False
+        self._clock = clock
+        self._waiting: dict[str, _WaitingCall] = {}
+
+    @property
+    def are_open(self) -> bool:
+        """Return whether a call waits for its answer."""
+        return bool(self._waiting)
+
+    def add(
+        self, call: AnsweredIntent, answer: Callable[[CallAnswer], None], *, seconds: float = CALL_TIMEOUT_S
+    ) -> bool:
+        """Add a call. `answer` is called once with its answer, within `seconds`.
+
+        Return False if a call with this id already waits. Raises UnsupportedError if the process accepts no calls now.
+        """
+        if call.id in self._waiting:
+            return False
+        if not self.takes:
+            raise UnsupportedError(
+                "the agent accepts no such request at the moment", "beam agent list", subject=call.id
+            )
+        self._waiting[call.id] = _WaitingCall(call=call, until=self._clock.monotonic() + seconds, answer=answer)
+        return True
+
+    def take_unforwarded(self) -> list[AnsweredIntent]:
+        """Return the calls that were not forwarded yet, oldest first, and mark them as forwarded."""
+        found = [waiting for waiting in self._waiting.values() if not waiting.is_passed_on]
+        for waiting in found:
+            waiting.is_passed_on = True
+        return [waiting.call for waiting in found]
+
+    def answer_call(self, call_id: str, answer: CallAnswer) -> bool:
+        """Answer the call; return False if it no longer waits."""
+        waiting = self._waiting.pop(call_id, None)
+        if waiting is not None:
+            waiting.answer(answer)
+        return waiting is not None
+
+    def expire(self) -> None:
+        """Answer the calls that have timed out: they failed."""
+        now = self._clock.monotonic()
+        for call_id, waiting in list(self._waiting.items()):
+            if now >= waiting.until:
+                text = "the agent did not answer in time"
+                self.answer_call(call_id, CallAnswer(ok=False, code="unfinished", message=text))
+
+    def close(self, why: str) -> None:
+        """Refuse new calls from now on, and answer the waiting calls: they failed, for the reason `why`."""
+        self.takes, self.is_closed = False, True
+        for call_id in list(self._waiting):
+            self.answer_call(call_id, CallAnswer(ok=False, code="unfinished", message=why))

@@ -27,8 +27,7 @@ from beam.process import spawn
 from beam.process.environment import environment
 from beam.secrets.redact import redact
 from beam.turns.choice import AUTO_MODES, choose_face
-from beam.turns.installed import find_executable
-from beam.turns.request import TurnRequest
+from beam.turns.request import TurnRequest, find_executable
 
 _TIMEOUT_S = 10.0
 _GRACE_S = 1.0

@@ -21,12 +21,10 @@ from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Status
 from beam.process.spawn import ProcessEnd
-from beam.turns.bookkeeping import Bookkeeping
 from beam.turns.handle import TurnHandle, TurnServices
-from beam.turns.input import TurnInput
-from beam.turns.keeper import ProcessKeeper, ReuseKey
-from beam.turns.process import AgentProcess
-from beam.turns.runner import with_runner
+from beam.turns.input import TurnInput, with_runner
+from beam.turns.process import AgentProcess, ProcessKeeper, ReuseKey
+from beam.turns.record import Bookkeeping
 
 TICK_S = 0.1
 _POLL_S = 0.09  # a tick that comes a little early polls, too

@@ -20,9 +20,7 @@ from beam.process.lines import Piece
 from beam.turns.engine import TICK_S, Engine
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
-from beam.turns.keeper import ReuseKey
-from beam.turns.process import AgentProcess
-from beam.turns.scratch import write_scratch
+from beam.turns.process import AgentProcess, ReuseKey, write_scratch
 
 _PIECE_BYTES = 256 * KIB  # of a line that has no end yet: the turn's clocks are looked at between two pieces
 

@@ -32,8 +32,8 @@ from beam.proxy.owner import ProxyProcess
 from beam.proxy.served import ServedRequest, explain
 from beam.turns import lent, shield
 from beam.turns.handle import TurnHandle, TurnServices
+from beam.turns.process import write_scratch
 from beam.turns.request import TurnRequest
-from beam.turns.scratch import write_scratch
 
 _CONFIG_BYTES = 4 * MIB
 _MAX_DIFFERENCES = 20  # of one request in the journal

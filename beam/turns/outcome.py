@@ -1,12 +1,15 @@
-"""Makes the first and the last event of a turn: its start, and its outcome from the verdict and beam's own knowledge.
+"""The first and the last event of a turn: its start, and its outcome from the verdict and beam's own knowledge.
 
-Starts and writes nothing.
+This is the one place that decides whether a turn that its CLI calls a success has an answer, what denials make of a
+verdict, and which link logs a person in. An adapter adds only what its CLI reports: a stop by a hook, an answer that
+was cut off, its own words for an empty answer. Starts and writes nothing.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -14,19 +17,172 @@ from beam.agents.base import Capabilities, Face, Verdict
 from beam.base import durations
 from beam.base.errors import BeamError, LimitError, NotFoundError, ShortageError, UnsupportedError
 from beam.model import events
-from beam.model.events import TurnFinished, TurnStarted
-from beam.model.outcome import Class, SessionNote, Status, exit_code
+from beam.model.events import Event, TurnFinished, TurnStarted
+from beam.model.message import RANK, Access
+from beam.model.outcome import BY_DEFAULT, BY_RULE, Class, Denial, SessionNote, Status, denial_text, exit_code
 from beam.model.policy import is_answer
 from beam.model.rule_lists import RuleLists
 from beam.secrets.redact import redact_event
-from beam.turns import denied
-from beam.turns.answer import require_answer
+from beam.turns.asks import is_denied_by_rule
 from beam.turns.choice import max_access_of_messages
-from beam.turns.login import login_link_in
-from beam.turns.replay import REPLAY_VIA
-from beam.turns.request import TurnRequest
-from beam.turns.ruled import is_denied_by_rule
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
+from beam.turns.request import REPLAY_VIA, TurnRequest
+
+
+def with_denial_reason(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdict:
+    """Return the verdict. If its status is `denied`, its reason names the denied calls, and the access that would allow
+    them.
+
+    `access` is the access of the turn, None if the agent has none.
+    """
+    calls = dict.fromkeys(denial_text(denial) for denial in verdict.denials if denial.by == BY_DEFAULT)
+    if verdict.status is not Status.DENIED or not calls:
+        return verdict
+    who = "nobody decided on" if access == "ask" else "not permitted:"
+    reason = f"{who} {', '.join(calls)}; the answer may be incomplete"
+    return msgspec.structs.replace(verdict, reason=reason + _wider_access_hint(can, access))
+
+
+def mark_rule_denials(verdict: Verdict, is_denied_by_rule: Callable[[Denial], bool]) -> Verdict:
+    """Return the verdict, in which `by` names a rule for each denial that a rule of the turn demands.
+
+    A CLI that enforces a rule itself reports only that it denied the request. If a person or a rule decided all
+    denials, a status `denied` becomes `completed`, because a denial by a rule is an ordinary answer.
+    """
+    denials = tuple(
+        msgspec.structs.replace(denial, by=BY_RULE) if denial.by == BY_DEFAULT and is_denied_by_rule(denial) else denial
+        for denial in verdict.denials
+    )
+    if denials == verdict.denials:
+        return verdict
+    verdict = msgspec.structs.replace(verdict, denials=denials)
+    if verdict.status is not Status.DENIED or any(denial.by == BY_DEFAULT for denial in denials):
+        return verdict
+    return msgspec.structs.replace(verdict, status=Status.COMPLETED, reason=None)
+
+
+def denials_to_report(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
+    """Return the denials; None (unknown) if there are none and the agent's CLI does not report denials.
+
+    With access `ask` the agent asks before everything that it may not do. Each request was answered here, so no denial
+    is missing.
+    """
+    return tuple(denials) if denials or can.denials or access == "ask" else None
+
+
+def _wider_access_hint(can: Capabilities, access: Access | None) -> str:
+    if access is None or access not in can.access:
+        return ""
+    wider = [wider_access for wider_access in can.access if RANK[wider_access] > RANK[access]]
+    if wider:
+        words = " or ".join(filter(None, (", ".join(wider[:-1]), wider[-1])))
+        return f"; it ran with access `{access}`: --access {words} allows more"
+    if access == "ask":
+        return "; it ran with access `ask`: a request that waits is answered with beam approve or beam deny"
+    return f"; it ran with access `{access}`, the widest it has: what denied it is a setting of its own"
+
+
+# Control sequences of a terminal: their characters are printable, but nothing of them is shown.
+_SEQUENCE = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]"
+# Letters and marks without ink: fillers, the empty Braille pattern, selectors of a variant.
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0" + "".join(
+    map(chr, range(0xFE00, 0xFE10))
+)
+
+
+def is_blank(text: str | None) -> bool:
+    """Return whether the text shows nothing: it has only white space, control characters and their sequences, and
+    characters without width or ink."""
+    text = text or ""
+    if any(sign in text for sign in "\x1b\x9b\x9d"):
+        text = re.sub(_SEQUENCE, "", text)
+    return not any(sign.isprintable() and not sign.isspace() and sign not in _FILLERS for sign in text)
+
+
+def is_work(event: Event) -> bool:
+    """Return whether the event proves that the agent did some work in its turn."""
+    match event:
+        case events.ToolReturned():
+            return not (event.is_error or event.unfinished)
+        case events.FileChanged() | events.ImageSeen():
+            return True
+    return False
+
+
+def require_answer(verdict: Verdict, name: str, *, worked: bool, ends_at_denial: bool = False) -> Verdict:
+    """Return the verdict on a turn that asked a model. A success without an answer becomes a failure of class `empty`.
+
+    `name` is the CLI's name. `worked`: an event of the turn was work (`is_work`). `ends_at_denial`: the CLI may end its
+    turn where a person or a rule denies a request, which is an answer; otherwise the model is asked again.
+    """
+    if verdict.status is not Status.COMPLETED:
+        return verdict
+    if _calls(verdict) == 0 and not verdict.usage.output_tokens:
+        return _empty(verdict, f"{name} called no model")
+    if worked or not isinstance(verdict.structured, msgspec.UnsetType) or not is_blank(verdict.reply):
+        return verdict
+    if ends_at_denial and any(denial.by != BY_DEFAULT for denial in verdict.denials):
+        return verdict
+    return _empty(verdict, f"{name} ended its turn without an answer")
+
+
+def _calls(verdict: Verdict) -> int | None:
+    """Return the number of model calls of the turn; None if nobody counted them."""
+    if not isinstance(verdict.model_calls, msgspec.UnsetType):
+        return verdict.model_calls.calls
+    return verdict.usage.calls
+
+
+def _empty(verdict: Verdict, reason: str) -> Verdict:
+    return msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.EMPTY, reason=reason, reply=None)
+
+
+# Patterns as text are compiled at their first use: few turns need them.
+_LINK = r"https?://[A-Za-z0-9\[][!#-&(-;=?-Z_a-z~\[\]]{3,2000}"  # characters of an address; no quotes, no <>
+_LOGIN_WORDS = r"(?i)log-?in|sign-?in|auth|device|activate|verif|account|api-?key|console"
+_COLOURS = r"\x1b\[[0-9;]*[A-Za-z]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)"
+_TRAILING_MARKS = ".,;:!?)]"
+_MAX_TEXTS = 16
+_MAX_TEXT_CHARS = 8192
+
+
+def login_link_in(texts: Iterable[str]) -> str | None:
+    """Return the first link whose words show that it is for logging in, else the first link; None if there is none."""
+    found = [
+        link.rstrip(_TRAILING_MARKS)
+        for text in texts
+        for link in re.findall(_LINK, re.sub(_COLOURS, "", text[-_MAX_TEXT_CHARS:]))
+    ]
+    return next((link for link in found if re.search(_LOGIN_WORDS, link)), found[0] if found else None)
+
+
+def asks_to_log_in(text: str) -> bool:
+    """Return whether the text has a link whose words show that it is for logging in."""
+    link = login_link_in((text,))
+    return link is not None and re.search(_LOGIN_WORDS, link) is not None
+
+
+class CliTexts:
+    """The texts of the CLI itself in a turn that contain a link: its notices, status and errors. Texts of its model or
+    of a tool are left out."""
+
+    types = (events.Notice, events.StatusChanged, events.AgentExited)
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def add_text(self, event: events.Notice | events.StatusChanged | events.AgentExited) -> None:
+        """Remember the CLI's text in this event, if it contains a link."""
+        match event:
+            case events.Notice():
+                text = event.text
+            case events.StatusChanged():
+                text = event.detail
+            case events.AgentExited():
+                text = event.stderr_tail
+        if "://" in text:
+            self.texts = [*self.texts[-_MAX_TEXTS:], text]
+
 
 STRUCTURED_EVIDENCE = frozenset({"history", "osc"})  # by these the agent itself reports the state of its turn
 
@@ -95,7 +251,7 @@ def outcome_to_record(
     the turn asked a model; `worked`: an event of the turn was work (`answer.is_work`). `heard` are the CLI's texts that
     may contain the link.
     """
-    verdict = denied.mark_rule_denials(verdict, functools.partial(is_denied_by_rule, order))  # may make it a success
+    verdict = mark_rule_denials(verdict, functools.partial(is_denied_by_rule, order))  # may make it a success
     if _asks_model(order):
         ends_at_denial = face in order.adapter.card.ends_at_denial
         verdict = require_answer(verdict, order.adapter_name, worked=worked, ends_at_denial=ends_at_denial)
@@ -139,7 +295,7 @@ def outcome_from_verdict(
 ) -> TurnFinished:
     """Return the outcome: the adapter's verdict, plus beam's own knowledge (who stopped the turn, how long it took)."""
     can, access = _capabilities_of(order, face), max_access_of_messages(order)
-    verdict = denied.with_denial_reason(verdict, can, access)
+    verdict = with_denial_reason(verdict, can, access)
     status, class_, reason = verdict.status, verdict.class_, verdict.reason
     if stop.reason is not None and status is not Status.COMPLETED:
         limit, idle = durations.show(order.timeout), durations.show(order.idle_timeout)
@@ -168,7 +324,7 @@ def outcome_from_verdict(
         via=_via(order, face),
         duration_s=round(duration_s, 3),
         exit_code=0 if tolerates(order, status) else exit_code(status, class_),
-        denials=denied.denials_to_report(verdict.denials, can, access),
+        denials=denials_to_report(verdict.denials, can, access),
         at_most=access,
         rules=_rules_to_report(order),
     )

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from beam.model.message import Message
 
-REPLAY_VIA = "replay"  # in place of a mode
 NOTICE_CODE = "replayed"
 REPLAYED_EVENTS = (
     events.SessionStarted,

@@ -19,7 +19,7 @@ from beam.model import events
 from beam.model.events import Event
 from beam.model.message import Access
 from beam.model.outcome import Class, Status, Total, Usage
-from beam.turns.answer import require_answer
+from beam.turns.outcome import require_answer
 from tests.support.clis import HEADLESS
 
 UUID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"

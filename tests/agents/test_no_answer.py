@@ -17,7 +17,7 @@ from beam.agents.base import Exit, Turn
 from beam.agents.failures import class_of, is_refusal
 from beam.model import events
 from beam.model.outcome import Class, Status
-from beam.turns.answer import is_work, require_answer
+from beam.turns.outcome import is_work, require_answer
 
 SEEN = {"aider": "0.86.2", "kilo": "7.7.7", "cline": "3.0.65", "cn": "1.5.47", "kimi": "2.1.0", "vibe": "3.0.2"}
 EMPTY, CUT = (Status.FAILED, Class.EMPTY), (Status.TRUNCATED, None)

@@ -105,7 +105,7 @@ def test_a_kept_process_answers(root: Root, paths: Any) -> None:
 
 
 def test_a_setting_an_action_and_a_question_go_to_a_kept_process(root: Root, paths: Any, holder: Holder) -> None:
-    from beam.turns.calls import CALL_TIMEOUT_S
+    from beam.turns.asks import CALL_TIMEOUT_S
 
     kept(root)
     timed = {"by": "ann", "timeout": CALL_TIMEOUT_S + 5.0}
@@ -123,7 +123,7 @@ def test_a_setting_an_action_and_a_question_go_to_a_kept_process(root: Root, pat
 
 
 def test_all_questions_are_asked_and_those_without_an_answer_left_out(root: Root, paths: Any, holder: Holder) -> None:
-    from beam.turns.calls import CALL_TIMEOUT_S
+    from beam.turns.asks import CALL_TIMEOUT_S
 
     kept(root)
     holder.answers = {"modes": UnsupportedError("none"), "mcp": BeamError("none"), "models": ["a"]}

@@ -17,7 +17,7 @@ from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox import standing
 from beam.model import events
 from beam.store.segment import Fold
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 from tests.support.context import Root
 
 

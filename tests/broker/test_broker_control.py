@@ -27,10 +27,8 @@ from beam.process import tree
 from beam.store import control
 from beam.store.control import ControlRequest
 from beam.store.segment import read_state
-from beam.turns.asks import AcceptedAnswers, Ask, Asks, Decision
-from beam.turns.calls import AgentCalls
-from beam.turns.handle import TurnHandle
-from beam.turns.stop import Stop
+from beam.turns.asks import AcceptedAnswers, AgentCalls, Ask, Asks, Decision
+from beam.turns.handle import Stop, TurnHandle
 from tests.support.context import SECOND_NS, Root
 
 

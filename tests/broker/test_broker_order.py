@@ -15,8 +15,8 @@ from beam.model.message import Access, Options
 from beam.model.outcome import Total, Usage
 from beam.root import discovery
 from beam.root.paths import RootPaths
-from beam.turns.adapter_turn import turn_of
 from beam.turns.choice import lowest_access
+from beam.turns.input import turn_of
 from beam.turns.request import TurnRequest
 from tests.support.context import Root
 

@@ -20,10 +20,8 @@ from beam.model.state import OpenTurn
 from beam.process import tree
 from beam.store import control
 from beam.store.control import ControlRequest
-from beam.turns.asks import Asks
-from beam.turns.calls import AgentCalls, CallAnswer
-from beam.turns.handle import TurnHandle
-from beam.turns.stop import Stop
+from beam.turns.asks import AgentCalls, Asks, CallAnswer
+from beam.turns.handle import Stop, TurnHandle
 from tests.broker.test_broker_control import answers, ask
 from tests.support.context import Root
 

@@ -18,7 +18,7 @@ from beam.process import tree
 from beam.process.owned import owner_text
 from beam.store.lock import try_lock
 from beam.store.queue import Entry
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 from tests.support.context import Root
 
 

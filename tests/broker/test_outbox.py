@@ -22,7 +22,7 @@ from beam.model import events
 from beam.model.message import SessionContext
 from beam.store.journal import read_state
 from beam.store.outbox import Answer, Refusal, Request, read_answer
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 from tests.support.context import FakeClock, Root
 
 

@@ -21,10 +21,10 @@ from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
 from beam.process.environment import fingerprint
 from beam.store.queue import Queue
-from beam.turns.adapter_turn import turn_of
 from beam.turns.choice import choose_face
-from beam.turns.keeper import ReuseKey
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
+from beam.turns.input import turn_of
+from beam.turns.process import ReuseKey
 from tests.broker.test_broker_control import ask
 from tests.broker.test_turn import Recordings
 from tests.support.context import Root

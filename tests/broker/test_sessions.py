@@ -12,7 +12,7 @@ from beam.broker.holder import turn as agent_turn
 from beam.broker.holder.sessions import session_lock
 from beam.model import events
 from beam.model.outcome import Status
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 from tests.support.context import Root
 
 

@@ -25,9 +25,9 @@ from beam.model.outcome import Class, Outcome, Status
 from beam.model.state import QUEUED
 from beam.store.journal import Journal
 from beam.store.outbox import Answer, Request, read_answer
+from beam.turns.handle import Stop
 from beam.turns.replay import RecordedTurn
 from beam.turns.request import TurnRequest
-from beam.turns.stop import Stop
 from tests.support.context import Root
 
 OWNER = events.Owner(pid=1, start_ticks=1)

@@ -24,7 +24,7 @@ from beam.process import tree
 from beam.root.paths import AgentPaths
 from beam.store.lock import try_lock
 from beam.store.queue import Entry
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 from tests.support.cli import eventually
 from tests.support.context import Root
 

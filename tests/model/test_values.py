@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Raw, structs
 
-from beam.model import claims, events, outcome, prices, screen_profile
+from beam.model import events, outcome, prices, screen_profile
 from beam.model.notification import Notification, NotifyTarget, ValueReference
 from beam.model.outcome import Class, Denial, ModelCallCounts, ModelUsage, Point, Status, Total, Usage, Verdict
 from beam.model.prices import Tokens
@@ -24,14 +24,14 @@ from beam.model.rule_lists import RuleLists
 def test_a_count_is_taken_within_its_bounds(figure: Any, is_taken: bool) -> None:
     seen = events.UsageSeen(usage=Usage(input_tokens=figure, output_tokens=5))
     expected = (seen, ()) if is_taken else (events.UsageSeen(usage=Usage(output_tokens=5)), ("input_tokens",))
-    assert claims.without_impossible_figures(seen) == expected
+    assert outcome.without_impossible_figures(seen) == expected
 
 
 @pytest.mark.parametrize(("usd", "is_taken"), [(0.0, True), (1e6, True), (1000000.5, False), (-0.1, False)])
 def test_a_cost_is_taken_within_its_bounds(usd: float, is_taken: bool) -> None:
     seen = events.TurnFinished(attempt=1, status=Status.COMPLETED, cost_usd=usd)
     expected = (seen, ()) if is_taken else (structs.replace(seen, cost_usd=None), ("cost_usd",))
-    assert claims.without_impossible_figures(seen) == expected
+    assert outcome.without_impossible_figures(seen) == expected
 
 
 def test_every_figure_out_of_range_is_left_out_and_named_once_wherever_it_stands() -> None:
@@ -53,14 +53,14 @@ def test_every_figure_out_of_range_is_left_out_and_named_once_wherever_it_stands
         ModelUsage(model="b", usage=Usage(), cost_usd=0.5),
     )
     expected = structs.replace(finished, usage=Usage(), models=left, api_s=None, lines_added=None)
-    assert claims.without_impossible_figures(finished) == (
+    assert outcome.without_impossible_figures(finished) == (
         expected,
         ("lines_added", "api_s", "output_tokens", "cost_usd", "input_tokens"),
     )
     total = Total(input_tokens=-1, calls=2, cost_usd=-1.0, models=models[1:])
     seen = events.UsageSeen(usage=Usage(), total=total)
     mended = structs.replace(total, input_tokens=None, cost_usd=None, models=left[1:])
-    assert claims.without_impossible_figures(seen) == (
+    assert outcome.without_impossible_figures(seen) == (
         structs.replace(seen, total=mended),
         ("input_tokens", "cost_usd"),
     )

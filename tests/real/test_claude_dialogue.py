@@ -22,7 +22,7 @@ from beam.agents.claude import dialogue
 from beam.agents.link import AnsweredIntent, Query, Set, Steer
 from beam.model.events import TextDelta, ToolCalled
 from beam.testing.fake_model import FakeModel
-from beam.turns.calls import CallAnswer
+from beam.turns.asks import CallAnswer
 from beam.turns.choice import REASON_KEPT, REASON_NOT_KEPT
 from beam.turns.dialogue import run_turn
 from tests.support.asking import first_ask

@@ -24,7 +24,7 @@ from beam.agents.codex.dialogue.methods import IGNORED_METHODS, READ_METHODS
 from beam.agents.link import AnsweredIntent, Query, Set, Steer
 from beam.model.events import ToolCalled
 from beam.testing.fake_model import FakeModel
-from beam.turns.calls import CallAnswer
+from beam.turns.asks import CallAnswer
 from beam.turns.dialogue import run_turn
 from tests.support.asking import first_ask
 from tests.support.cli import Cli, Ended, eventually, processes_with

@@ -13,7 +13,7 @@ from beam.broker.holder import turn
 from beam.model import events
 from beam.model.outcome import Outcome, Status
 from beam.store.reserve import BYTES, Reserve
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 from tests.support.context import Root
 from tests.support.small_disk import SmallDisk
 

@@ -65,7 +65,7 @@ from beam.testing import script as scripts
 from beam.testing.fake_model import script as fake_scripts
 from beam.trust import ledger
 from beam.trust.declarations import AdapterFacts, findings_of_agent
-from beam.turns.installed import find_executable
+from beam.turns.request import find_executable
 from beam.turns.terminal.reading import _TranscriptFile
 from tests.support.context import FakeClock, Root
 from tests.support.fuzz import Reader

@@ -11,12 +11,10 @@ from beam.agents.base import Host, Turn
 from beam.base.clock import Clock, SystemClock
 from beam.model.events import E, Event
 from beam.model.limits import DEFAULT
-from beam.turns.asks import Asks
-from beam.turns.calls import AgentCalls
-from beam.turns.handle import TurnHandle, TurnServices
+from beam.turns.asks import AgentCalls, Asks
+from beam.turns.handle import Stop, TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.request import Record
-from beam.turns.stop import Stop
 
 
 class Recorded:

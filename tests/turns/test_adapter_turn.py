@@ -14,7 +14,7 @@ from beam.agents import registry
 from beam.agents.base import Face
 from beam.base.errors import UnsupportedError
 from beam.model.settings import AgentSettings
-from beam.turns.adapter_turn import folder_of, turn_of
+from beam.turns.input import folder_of, turn_of
 from beam.turns.request import TurnRequest
 from tests.support.context import Root
 from tests.turns.test_run import ordered

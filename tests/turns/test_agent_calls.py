@@ -6,7 +6,7 @@ import pytest
 
 from beam.agents.link import Query
 from beam.base.errors import UnsupportedError
-from beam.turns.calls import AgentCalls, CallAnswer
+from beam.turns.asks import AgentCalls, CallAnswer
 from tests.support.context import FakeClock
 
 

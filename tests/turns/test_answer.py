@@ -9,7 +9,7 @@ from beam.agents import registry
 from beam.agents.base import Verdict
 from beam.model import events
 from beam.model.outcome import Class, Denial, ModelCallCounts, Status, Usage
-from beam.turns.answer import is_blank, is_work, require_answer
+from beam.turns.outcome import is_blank, is_work, require_answer
 
 DONE = Verdict(status=Status.COMPLETED)
 SILENT = {"command", "bash", "python", "scripted", "mailbox"}  # what they print is all that they say

@@ -19,7 +19,7 @@ from beam.model.events import Event
 from beam.model.outcome import Status
 from beam.turns import exec as exec_face
 from beam.turns import terminal
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 from tests.support import tui
 from tests.support.turns import handle, services, turn_input
 

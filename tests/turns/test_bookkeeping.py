@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam.model import events
-from beam.turns.bookkeeping import Bookkeeping
+from beam.turns.record import Bookkeeping
 from tests.support.context import FakeClock
 from tests.support.turns import Recorded
 

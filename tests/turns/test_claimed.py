@@ -9,8 +9,7 @@ import pytest
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.outcome import ModelUsage, Status, Total, Usage
-from beam.turns.claimed import FigureFilter
-from beam.turns.pieces import PieceRecorder
+from beam.turns.record import FigureFilter, PieceRecorder
 from tests.support.context import FakeClock
 from tests.support.turns import Recorded
 

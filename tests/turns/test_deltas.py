@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam.model.events import Text, TextDelta, ToolCalled
-from beam.turns.deltas import Deltas
+from beam.turns.record import Deltas
 
 KEY = "sk-ant-api03-" + "a1B2c3D4" * 12
 

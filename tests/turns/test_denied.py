@@ -8,7 +8,7 @@ from msgspec import Raw
 from beam.agents.base import Capabilities, Verdict
 from beam.model.message import Access
 from beam.model.outcome import Denial, Status, denial_text
-from beam.turns.denied import denials_to_report, mark_rule_denials, with_denial_reason
+from beam.turns.outcome import denials_to_report, mark_rule_denials, with_denial_reason
 
 WRITE = Denial(tool="Write", input=Raw(b'{"content":"x","file_path":"/p/made"}'))
 BASH = Denial(tool="Bash", input=Raw(b'{"command":"touch  made\\n"}'))

@@ -9,7 +9,7 @@ from beam.agents import registry
 from beam.agents.base import Capabilities, Card
 from beam.model.message import Message, Payload
 from beam.model.settings import AgentSettings
-from beam.turns.envelope import add_envelope
+from beam.turns.input import add_envelope
 
 OUTBOX = "/state/turns/alice/k/outbox"
 CARD = Card(name="any", summary="", faces={})

@@ -12,9 +12,9 @@ from beam.model.events import Event
 from beam.model.limits import Limits
 from beam.model.outcome import Status
 from beam.process.spawn import ProcessEnd
-from beam.turns.bookkeeping import Bookkeeping
 from beam.turns.engine import Engine
 from beam.turns.exec import ExecDriver
+from beam.turns.record import Bookkeeping
 from tests.support.turns import Recorded, handle, services, turn_input
 
 TURN = Turn(text="hi", message_id="m", agent="a")

@@ -16,7 +16,7 @@ from beam.model.events import Event
 from beam.model.limits import Limits
 from beam.model.outcome import Status
 from beam.turns.exec import run_turn
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 from tests.support.turns import Recorded, handle, services, turn_input
 
 pytestmark = pytest.mark.usefixtures("memory")  # and as acceptance tests with real processes

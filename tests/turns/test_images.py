@@ -14,7 +14,7 @@ from beam.model.events import Event, ImageSeen
 from beam.model.outcome import Status
 from beam.turns import images
 from beam.turns.images import ImageFiles
-from beam.turns.pieces import PieceRecorder
+from beam.turns.record import PieceRecorder
 from tests.support.context import FakeClock
 from tests.support.secrets import PLANTED
 

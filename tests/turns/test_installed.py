@@ -10,7 +10,7 @@ import pytest
 from beam.agents import registry
 from beam.base.errors import NotFoundError
 from beam.model.settings import AgentSettings
-from beam.turns.installed import find_executable
+from beam.turns.request import find_executable
 
 
 def test_a_cli_is_found_by_its_name_its_path_or_where_the_runner_runs_it(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from beam.model.events import Event
 from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.turns import terminal
-from beam.turns.keeper import ProcessKeeper
+from beam.turns.process import ProcessKeeper
 from tests.support import tui
 from tests.support.turns import handle, services, turn_input
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam.model import events
-from beam.turns.login import CliTexts, asks_to_log_in, login_link_in
+from beam.turns.outcome import CliTexts, asks_to_log_in, login_link_in
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ from beam.proxy.served import ServedRequest
 from beam.proxy.wire import chat
 from beam.proxy.wire.values import ModelRequest
 from beam.turns import model_proxy, shield
+from beam.turns.handle import Stop
 from beam.turns.model_proxy import ProxiedTurn, ReroutedFace
 from beam.turns.request import TurnRequest
-from beam.turns.stop import Stop
 from tests.support.context import Root
 from tests.support.turns import Recorded, handle, services
 

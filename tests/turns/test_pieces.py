@@ -9,7 +9,7 @@ import pytest
 from beam.model import events
 from beam.model.events import Event
 from beam.secrets.redact import redact_event
-from beam.turns.pieces import Piece, PieceRecorder
+from beam.turns.record import Piece, PieceRecorder
 from tests.support.context import FakeClock
 from tests.support.secrets import PLANTED
 

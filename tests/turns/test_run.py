@@ -28,10 +28,10 @@ from beam.model.outcome import Class, Denial, Evidence, Status, Usage
 from beam.process import tree
 from beam.rules.rule import parse
 from beam.rules.ruleset import Ruleset
+from beam.turns.handle import Stop, StopReason
 from beam.turns.outcome import outcome_from_verdict, outcome_to_record, refusal_verdict, require_structured_evidence
 from beam.turns.request import TurnRequest
 from beam.turns.run import run
-from beam.turns.stop import Stop, StopReason
 from tests.support.context import Root
 from tests.support.turns import handle, services
 

@@ -14,13 +14,13 @@ from beam.base.errors import ConfigError, UnsupportedError
 from beam.config.file import parse
 from beam.model.message import Access
 from beam.model.settings import AgentSettings
-from beam.turns import runner
+from beam.turns import input
 
 LAUNCH = Launch(argv=("claude", "-p", "it's $(x)"), prompt_in_argv=(2,), session_file="/home/s.jsonl")
 
 
 def placed(*words: str, cwd: str = "/srv/p") -> Launch:
-    return runner.with_runner(LAUNCH, cast(Turn, SimpleNamespace(settings=AgentSettings(runner=words), cwd=cwd)))
+    return input.with_runner(LAUNCH, cast(Turn, SimpleNamespace(settings=AgentSettings(runner=words), cwd=cwd)))
 
 
 def test_an_agent_without_a_runner_runs_as_it_is() -> None:
@@ -61,14 +61,14 @@ def test_what_a_runner_can_not_keep_is_refused(
 ) -> None:
     settings = AgentSettings(runner=("x",))
     with pytest.raises(UnsupportedError, match=words):
-        runner.check(settings, "a", face, access, has_access=has_access, is_proxied=is_proxied)
-    runner.check(AgentSettings(), "a", face, access, has_access=has_access, is_proxied=is_proxied)
+        input.check_runner(settings, "a", face, access, has_access=has_access, is_proxied=is_proxied)
+    input.check_runner(AgentSettings(), "a", face, access, has_access=has_access, is_proxied=is_proxied)
 
 
 def test_full_access_and_a_program_are_accepted() -> None:
     settings = AgentSettings(runner=("x",))
-    runner.check(settings, "a", "exec", "full", has_access=True, is_proxied=False)
-    runner.check(settings, "a", "exec", "read", has_access=False, is_proxied=False)
+    input.check_runner(settings, "a", "exec", "full", has_access=True, is_proxied=False)
+    input.check_runner(settings, "a", "exec", "read", has_access=False, is_proxied=False)
 
 
 def read(text: str) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.turns.scratch import write_scratch
+from beam.turns.process import write_scratch
 
 
 def test_a_launchs_files_are_private_and_in_its_scratch_directory(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ import asyncio
 import os
 import signal
 
-from beam.turns.signals import STOP_SIGNALS, stop_on_signals
-from beam.turns.stop import Stop
+from beam.turns.handle import STOP_SIGNALS, Stop, stop_on_signals
 
 
 def test_the_first_reason_counts_and_a_second_person_makes_it_hard() -> None:

@@ -20,8 +20,8 @@ from beam.model.events import Event
 from beam.model.outcome import Class, Status
 from beam.model.screen_profile import Profile
 from beam.turns import terminal
+from beam.turns.handle import Stop
 from beam.turns.input import TurnInput
-from beam.turns.stop import Stop
 from tests.support import tui
 from tests.support.memory import PROCESS_ALONE
 from tests.support.turns import handle, services, turn_input

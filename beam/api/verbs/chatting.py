@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from signal import Signals
 
     from beam.conversations.live_chat import LiveChat
-    from beam.turns.stop import StopReason
+    from beam.turns.handle import StopReason
 
 _LONGEST_RECALLED = 20_000  # characters
 
@@ -36,8 +36,7 @@ class ChatVerbs(OpenedRoot):
     def ending_signals(self, end: Callable[[], None]) -> Iterator[list[Signals]]:
         """Call `end` for each signal INT, TERM or HUP inside the context, during turns and between them. Yield a list
         to which each of these signals is added when it comes. Needs a running event loop."""
-        from beam.turns.signals import stop_on_signals
-        from beam.turns.stop import Stop
+        from beam.turns.handle import Stop, stop_on_signals
 
         class End(Stop):
             def request(self, reason: StopReason, *, by: str | None = None, why: str = "") -> None:

@@ -84,8 +84,8 @@ class CompareVerbs(SendVerbs):
         """
         from beam.conversations.comparing import RUBRIC, SCHEMA, Answer, Comparison, comparison_prompt, verdict_in
         from beam.conversations.facts import TurnFacts
-        from beam.turns.answer import is_blank
         from beam.turns.choice import face_of
+        from beam.turns.outcome import is_blank
 
         answers = [
             Answer(each.agent, each.reply)

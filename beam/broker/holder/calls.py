@@ -16,14 +16,14 @@ from beam.base import typed_values
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.model import events
-from beam.turns.calls import CALL_TIMEOUT_S, CallAnswer
+from beam.turns.asks import CALL_TIMEOUT_S, CallAnswer
 
 if TYPE_CHECKING:
     from beam.agents.link import AnsweredIntent
     from beam.broker.holder.running import RunningTurn
     from beam.broker.inbox.log import AgentLog
     from beam.store.control import ControlRequest
-    from beam.turns.keeper import ProcessKeeper
+    from beam.turns.process import ProcessKeeper
 
 FORWARDED_VERBS = ("steer", "set", "query", "act")
 _RIGHTS_SETTINGS = ("access", "mode")  # settings whose changes are recorded in the journal

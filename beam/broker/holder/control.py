@@ -22,7 +22,7 @@ from beam.model.state import DEAD
 from beam.store import control
 from beam.store.control import ControlRequest
 from beam.store.queue import Entry
-from beam.turns.calls import CallAnswer
+from beam.turns.asks import CallAnswer
 
 if TYPE_CHECKING:
     from beam.broker.holder.lease import AgentLease

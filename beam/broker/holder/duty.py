@@ -21,7 +21,7 @@ from beam.root.paths import AgentPaths
 from beam.store.queue import Entry
 
 if TYPE_CHECKING:
-    from beam.turns.stop import Stop
+    from beam.turns.handle import Stop
 
 
 class DueWork(Struct, frozen=True, kw_only=True):

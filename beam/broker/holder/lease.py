@@ -26,7 +26,7 @@ from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
 from beam.store.reserve import Reserve
 from beam.store.segment import Fold
-from beam.turns.keeper import ProcessKeeper
+from beam.turns.process import ProcessKeeper
 
 
 class AgentLease:

@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from beam.turns.asks import Asks
-    from beam.turns.handle import TurnHandle
-    from beam.turns.stop import Stop
+    from beam.turns.handle import Stop, TurnHandle
 
 
 class RunningTurn:

@@ -29,8 +29,8 @@ from beam.store.queue import Entry
 
 if TYPE_CHECKING:
     from beam.broker.holder.renewal import Renewal
+    from beam.turns.handle import Stop
     from beam.turns.request import TurnRequest
-    from beam.turns.stop import Stop
 
 
 async def run(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> Outcome | None:
@@ -87,8 +87,7 @@ class _Turn:
         from beam.broker.holder.control import answer_requests
         from beam.broker.holder.renewal import Renewal
         from beam.broker.inbox.build_request import build_turn_request, sender_of
-        from beam.turns.asks import Asks
-        from beam.turns.calls import AgentCalls
+        from beam.turns.asks import AgentCalls, Asks
         from beam.turns.handle import TurnHandle, TurnServices
         from beam.turns.run import run
 

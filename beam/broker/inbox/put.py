@@ -20,7 +20,7 @@ from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.queue import Queue, archived_error
 from beam.turns.choice import granted_access
-from beam.turns.installed import find_executable
+from beam.turns.request import find_executable
 
 
 class Receiver(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from beam.broker.inbox.context import RootContext
 from beam.broker.serving.loop import Broker, Say
 from beam.process import tree
 from beam.root import discovery
-from beam.turns.signals import STOP_SIGNALS
+from beam.turns.handle import STOP_SIGNALS
 
 
 async def run(

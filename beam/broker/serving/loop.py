@@ -23,7 +23,7 @@ from beam.broker.serving.roster import Roster, watch_directories
 from beam.broker.serving.served import ServedAgent
 from beam.broker.serving.wake import Wake
 from beam.root import discovery
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 
 _TRY_AGAIN_S = 1.0
 _TRUST_S = 5.0  # until a folder that is not trusted is checked again: somebody may have undone the change

@@ -18,7 +18,7 @@ from beam.store import lanes
 
 if TYPE_CHECKING:
     from beam.broker.holder.lease import AgentLease
-    from beam.turns.stop import Stop
+    from beam.turns.handle import Stop
 
 _SETTLED_NS = 1_000_000_000  # file times are no finer than some milliseconds
 

@@ -25,9 +25,9 @@ from beam.process.environment import fingerprint
 from beam.root.paths import AgentPaths
 from beam.store.lock import is_free
 from beam.store.queue import Queue
-from beam.turns.keeper import ReuseKey
-from beam.turns.stop import Stop
-from beam.turns.verdict import may_run_in_kept_process
+from beam.turns.handle import Stop
+from beam.turns.process import ReuseKey
+from beam.turns.run import may_run_in_kept_process
 
 _POLL_S = 0.2
 _SENDERS_S, _SENDERS_LOOK_S = 5.0, 0.1  # on a busy machine a worker needs seconds to start

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from beam.broker.holder.lease import AgentLease
     from beam.broker.inbox.context import RootContext
     from beam.root.paths import AgentPaths
-    from beam.turns.stop import Stop
+    from beam.turns.handle import Stop
 
 _MAX_BUGS = 4  # one more than a message may have before it is given up
 _MORE_TRIES, _MOMENT_S = 3, 0.02
@@ -96,7 +96,7 @@ async def drain(context: RootContext, paths: AgentPaths) -> bool:
     """
     from beam.base.errors import BeamError
     from beam.process import tree
-    from beam.turns.stop import Stop
+    from beam.turns.handle import Stop
 
     tree.become_subreaper()
     bugs = 0
@@ -147,7 +147,7 @@ async def _run_messages(lease: AgentLease, stop: Stop, declined: set[str]) -> bo
     """Run waiting messages, and keep the agent's process if a message asks for that, until `stop` is requested. Return
     whether a message was left for its sender to run."""
     from beam.broker.serving.server import Server
-    from beam.turns.signals import stop_on_signals
+    from beam.turns.handle import stop_on_signals
 
     with stop_on_signals(stop, by="a signal to its worker"):
         return await Server(lease, stop, declined).serve()

@@ -31,15 +31,13 @@ from beam.base import files
 from beam.base.faults import crash_point
 from beam.model.outcome import Class, Status
 from beam.process import spawn
-from beam.turns.asks import AcceptedAnswers, Ask, with_denials
+from beam.turns.asks import AcceptedAnswers, Ask, ruling_on, with_denials
 from beam.turns.dialogue.process import LinkProcess, answer_of
 from beam.turns.engine import Engine
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
-from beam.turns.keeper import ReuseKey
-from beam.turns.login import asks_to_log_in
-from beam.turns.ruled import ruling_on
-from beam.turns.scratch import write_scratch
+from beam.turns.outcome import asks_to_log_in
+from beam.turns.process import ReuseKey, write_scratch
 
 TICK_S = 0.05
 _NOT_READY = "it accepted no more messages"

@@ -30,7 +30,7 @@ from beam.agents.link import (
 from beam.base.clock import Awake, Clock
 from beam.model.events import AgentExited
 from beam.process import spawn
-from beam.turns.calls import CallAnswer
+from beam.turns.asks import CallAnswer
 from beam.turns.input import TurnInput
 from beam.turns.process import AgentProcess
 

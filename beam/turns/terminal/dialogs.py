@@ -19,8 +19,8 @@ from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.pty_adapter.typing import Claim, KeyPort
 from beam.turns.asks import AcceptedAnswers, Ask, Asks, Decision
+from beam.turns.handle import Stop
 from beam.turns.request import Record
-from beam.turns.stop import Stop
 from beam.turns.terminal.question import Question, agrees_with_call, detail_of, question_of, suggestions
 from beam.turns.terminal.verdict import informative_rows, stalled_verdict
 

@@ -25,8 +25,7 @@ from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.turns.engine import Engine, lost_session_event
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput, as_new_session
-from beam.turns.keeper import ProcessKeeper, ReuseKey
-from beam.turns.scratch import write_scratch
+from beam.turns.process import ProcessKeeper, ReuseKey, write_scratch
 from beam.turns.terminal.conversation import Conversation, is_command
 from beam.turns.terminal.dialogs import Dialogs
 from beam.turns.terminal.process import TerminalProcess

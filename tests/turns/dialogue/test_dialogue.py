@@ -24,11 +24,10 @@ from beam.model.rule_lists import RuleLists
 from beam.process import tree
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.turns import dialogue
-from beam.turns.asks import Decision
-from beam.turns.calls import CallAnswer
+from beam.turns.asks import CallAnswer, Decision
 from beam.turns.choice import REASON_KEPT
 from beam.turns.handle import TurnHandle
-from beam.turns.keeper import ProcessKeeper
+from beam.turns.process import ProcessKeeper
 from beam.turns.run import run
 from tests.support.context import Root
 from tests.support.lines import Lines, LinesLink

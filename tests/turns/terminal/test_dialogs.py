@@ -21,7 +21,7 @@ from beam.model.screen_profile import Profile
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import TurnEnd
 from beam.turns.asks import Asks, Decision
-from beam.turns.stop import Stop
+from beam.turns.handle import Stop
 from beam.turns.terminal.dialogs import Dialogs
 from tests.support.context import FakeClock
 
