@@ -78,6 +78,11 @@ class FolderChanges:
             known=True,
         )
 
+    def known_files(self) -> frozenset[str]:
+        """Return the files of the last snapshot, relative to the folder."""
+        snapshots = self._own_snapshots()
+        return self.repository.run(snapshots.known_files(snapshots.directory / "index"))
+
     def diff(self, before: str, after: str) -> str:
         """Return the changes between two snapshots as a patch for display, without secrets and cut at 1 MiB."""
         text = self.repository.run(self._own_snapshots().patch(before, after)).decode("utf-8", "replace").rstrip("\n")

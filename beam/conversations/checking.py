@@ -79,8 +79,8 @@ class CheckRunner:
         self, step: str, checks: tuple[Check, ...], facts: list[TurnFacts], *, is_replayed: bool
     ) -> bool:
         """Return whether all these checks pass now, which ends a chat."""
-        needs_git = any(each.kind in GIT_CHECKS for each in checks) and self._files.before and not is_replayed
-        changes = await self._files.changes(self._files.before) if needs_git else self._files.unknown_changes
+        needs_git = any(each.kind in GIT_CHECKS for each in checks) and not is_replayed
+        changes = await self._files.changes(self._files.before if needs_git else "", facts)
         subject = Subject(
             turns=facts,
             reply=facts[-1].reply,

@@ -31,9 +31,11 @@ STEPLESS_CHECKS = FILE_CHECKS | {"files_changed"}  # they are about the folder; 
 
 class Changes(Struct, frozen=True, kw_only=True):
     """The changes in the files: the paths, and the numbers of lines added and removed. `known`: git was able to compare
-    the files; else `why` says why not."""
+    the files; else `why` says why not. `named` are files that only the agents name: git ignores them, or they are out
+    of the folder, or git was not asked. Paths are relative to the folder if the file is in there."""
 
     paths: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
     added: int = 0
     removed: int = 0
     known: bool = False
@@ -327,7 +329,7 @@ def _file_contains(value: Any, subject: Subject) -> CheckFinding:
 
 def _files_changed(value: Any, subject: Subject) -> CheckFinding:
     found = subject.changed()
-    paths = list(dict.fromkeys([*found.paths, *(file.path for turn in subject.turns for file in turn.files)]))
+    paths = (*found.paths, *found.named)
     said = f"changed: {_cut(', '.join(paths))}" if paths else "no file was changed"
     is_known = found.known or subject.is_replayed
     if value is False and not paths and not is_known:

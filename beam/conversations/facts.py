@@ -32,7 +32,7 @@ class ToolUse(Struct, kw_only=True):
 
 
 class FileChange(Struct, frozen=True):
-    """A file that the agent reports as changed. `kind`: add, update, delete."""
+    """A file that the agent reports as changed. `path` is that of the event `file.changed`; `kind`: add, update, delete."""
 
     path: str
     kind: str
@@ -52,6 +52,7 @@ class TurnFacts:
     def __init__(self, agent: str, prompt: str) -> None:
         self.agent = agent
         self.prompt = prompt
+        self.cwd = ""  # where the agent works, if the run knows it
         self.adapter = ""
         self.turn: int | None = None
         self.tools: list[ToolUse] = []

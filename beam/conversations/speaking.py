@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import msgspec
@@ -53,6 +54,7 @@ class TurnRunner:
         if self._recorder is not None:
             self._recorder.check()  # no turn is begun that could not be recorded
         self._meter.add(turn)
+        turn.cwd = self._folder_of(turn.agent)
 
         told, stop = self._told.get(turn.agent), Stop()
 
@@ -74,6 +76,11 @@ class TurnRunner:
         if self._recorder is not None:
             self._recorder.check()
         return turn.outcome
+
+    def _folder_of(self, agent: str) -> str:
+        """Return the folder where the agent works, without links."""
+        context = self._agents.context
+        return os.path.realpath(context.home.project / (context.config.resolve(agent).settings.cwd or ""))
 
     def quote_turns(self, agent: str, mode: ContextMode) -> str:
         """Return the quote of that agent's turns in this run. The quote has no times, so that it is the same in a

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import msgspec
 
 from beam.base import files
 from beam.base.errors import DiskError, UsageError
 from beam.conversations.changes import FolderChanges
 from beam.conversations.expect import Changes, FoundFile
+from beam.conversations.facts import TurnFacts
 from beam.conversations.recording import Recorder, Replay
 from beam.conversations.scenario import Scenario
 
@@ -70,10 +73,18 @@ class StepFiles:
         """Return a snapshot of the files now; "" outside of a git repository."""
         return await asyncio.to_thread(self._changes.snapshot) if self.before else ""
 
-    async def changes(self, before: str) -> Changes:
-        """Return the changes of the files since the snapshot `before`."""
+    async def changes(self, before: str, turns: Sequence[TurnFacts]) -> Changes:
+        """Return the changes of the files since the snapshot `before`, and what the agents of these turns name besides.
+        If there is no snapshot, git is not asked."""
+        named = _named_files(turns, os.path.realpath(self._folder))
+        if not before:
+            return msgspec.structs.replace(self.unknown_changes, named=tuple(named))
         now = await asyncio.to_thread(self._changes.snapshot)
-        return await asyncio.to_thread(self._changes.changes, before, now)
+        found = await asyncio.to_thread(self._changes.changes, before, now)
+        beside = {name: is_gone for name, is_gone in named.items() if name not in found.paths}
+        seen = await asyncio.to_thread(self._changes.known_files) if beside else frozenset()
+        unseen = (name for name, is_gone in beside.items() if name not in seen and (is_gone or self._has_file(name)))
+        return msgspec.structs.replace(found, named=tuple(unseen))
 
     async def diff(self) -> str:
         """Return what changed since the run began, as a patch or a sentence that says why there is none."""
@@ -108,6 +119,12 @@ class StepFiles:
                 files.make_directory(path.parent)
                 files.replace(path, patch)
 
+    def _has_file(self, name: str) -> bool:
+        try:
+            return _has_name(self._folder / name)
+        except OSError:  # nobody can tell
+            return True
+
     def find_file(self, path: str) -> FoundFile:
         """Return what is at a path of the folder. The text of a directory is ""; that of a file is read if the file is
         in the folder."""
@@ -138,6 +155,17 @@ class StepFiles:
             return files.read(Path(self._real_paths[path]), _MAX_FILE).decode("utf-8", "replace")
         except FileNotFoundError as error:
             raise UsageError(f"{path} is gone", "it was there when the run began", subject=path) from error
+
+
+def _named_files(turns: Sequence[TurnFacts], folder: str) -> dict[str, bool]:
+    """Return the files that the agents of these turns name as changed, relative to the folder if they are in there.
+    The value says whether the file was there before and was deleted."""
+    found: dict[str, list[str]] = {}
+    for turn in turns:
+        for file in turn.files:
+            path = os.path.normpath(os.path.join(turn.cwd or folder, file.path))  # noqa: PTH118 - any text may be a path
+            found.setdefault(path.removeprefix(folder.rstrip("/") + "/"), []).append(file.kind)
+    return {name: kinds[0] != "add" and kinds[-1] == "delete" for name, kinds in found.items()}
 
 
 def _has_name(path: Path) -> bool:

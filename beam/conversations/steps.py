@@ -15,7 +15,7 @@ from beam.conversations import chat as chats
 from beam.conversations.budget import BudgetMeter
 from beam.conversations.changes import FolderChanges
 from beam.conversations.checking import GIT_CHECKS, CheckRunner, judged_check
-from beam.conversations.expect import Changes, Subject, ci_failures, value_text
+from beam.conversations.expect import Subject, ci_failures, value_text
 from beam.conversations.facts import TurnFacts
 from beam.conversations.hand_over import ContextMode
 from beam.conversations.held import HeldAgents
@@ -268,7 +268,8 @@ class StepRunner:
             result, about = result, of or result
         else:
             about = result
-        changes = await self._changes(before or self.files.before, step)
+        needs_git = any(each.kind in GIT_CHECKS for each in step.expect) and not self._is_replayed()
+        changes = await self.files.changes((before or self.files.before) if needs_git else "", facts)
         subject = Subject(
             turns=facts,
             reply=about.reply,
@@ -302,11 +303,6 @@ class StepRunner:
         if isinstance(step, CheckStep):
             return False
         return self.files.keeps_changes or any(each.kind in GIT_CHECKS for each in checks_of(step))
-
-    async def _changes(self, before: str, step: Step) -> Changes:
-        if not before or not any(each.kind in GIT_CHECKS for each in step.expect) or self._is_replayed():
-            return self.files.unknown_changes
-        return await self.files.changes(before)
 
     def _is_replayed(self) -> bool:
         """Return whether the files lack the tools' changes, because no tool ran."""

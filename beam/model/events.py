@@ -477,7 +477,8 @@ class ToolReturned(_CliEvent, frozen=True, kw_only=True, tag="tool.returned"):
 
 
 class FileChanged(_CliEvent, frozen=True, kw_only=True, tag="file.changed"):
-    """The agent reports that it changed a file. `kind` is add, update or delete."""
+    """The agent reports that it changed a file. `kind` is add, update or delete. `path` is relative to the folder where
+    the agent works if the file is in there, else absolute; links in it are followed."""
 
     path: str
     kind: str = "update"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +18,7 @@ import msgspec
 from beam.agents.base import Host, Launch, Turn, Verdict
 from beam.base.clock import Awake, rfc3339
 from beam.base.faults import crash_point
+from beam.base.surrogates import escape_surrogates
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Status
@@ -258,6 +260,8 @@ class Engine:
         turn = self._turn
         if turn.fork and isinstance(body, events.SessionStarted):
             body = msgspec.structs.replace(body, forked_from=turn.session_id)
+        elif isinstance(body, events.FileChanged):
+            body = msgspec.structs.replace(body, path=_name_in_folder(body.path, turn.cwd))
         return self.book.record(body, sync=sync)
 
     def record_events(self, bodies: Callable[[], Iterable[Event]], *, retries: int | None = None) -> None:
@@ -322,6 +326,19 @@ class Engine:
 def _launch_with_runner(launch: Callable[[Turn, Host], Launch], input: TurnInput) -> Launch:
     """Return the launch for this input, with the agent's runner before its command line."""
     return with_runner(launch(input.turn, input.host), input.turn)
+
+
+def _name_in_folder(path: str, folder: str) -> str:
+    """Return the one name that a changed file has in the journal, however its CLI names it: relative to the agent's
+    folder if the file is in there, else absolute, and without links. A CLI that writes to a link changes the file that
+    the link leads to."""
+    try:
+        top = os.path.realpath(folder)
+        real = os.path.realpath(os.path.join(top, path))  # noqa: PTH118 - any text may be a path here
+    except ValueError:  # no file has such a name
+        return path
+    inside = real.removeprefix(top.rstrip("/") + "/")
+    return escape_surrogates(inside)
 
 
 def lost_session_event(launch: Launch, turn: Turn) -> events.SessionLost | None:

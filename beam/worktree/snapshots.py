@@ -133,6 +133,11 @@ class Snapshots:
             yield from indexes.add_files(git, self._folder, 0, left_out)
         return (yield git("write-tree")).decode().strip()
 
+    def known_files(self, index: Path) -> GitCalls[frozenset[str]]:
+        """Return the files in this index, relative to the folder."""
+        listed = yield self._git(index)("ls-files", "-z")
+        return frozenset(map(_path, listed.split(b"\0")))
+
     @staticmethod
     def remove(index: Path) -> None:
         """Remove an index file and its lock file."""
@@ -170,9 +175,14 @@ class Snapshots:
 
 
 def _changed_file(line: bytes) -> ChangedFile:
-    added, removed, path = line.decode("utf-8", "surrogateescape").split("\t", 2)
-    return ChangedFile(path=escape_surrogates(path), added=_number(added), removed=_number(removed))
+    added, removed, path = line.split(b"\t", 2)
+    return ChangedFile(path=_path(path), added=_number(added), removed=_number(removed))
 
 
-def _number(text: str) -> int | None:
+def _path(name: bytes) -> str:
+    path: str = escape_surrogates(name.decode("utf-8", "surrogateescape"))
+    return path
+
+
+def _number(text: bytes) -> int | None:
     return int(text) if text.isdigit() else None

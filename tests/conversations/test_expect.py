@@ -51,7 +51,7 @@ SUBJECT = Subject(
     exit_code=0,
     duration_s=2.0,
     find_file=find_file,
-    changed=lambda: Changes(paths=("made.txt",), added=2, removed=1, known=True),
+    changed=lambda: Changes(paths=("made.txt",), named=("src/a.py",), added=2, removed=1, known=True),
 )
 JSON = Subject(turns=[turn()], reply='So:\n```json\n{"n": 1}\n```\n')
 NUMBER = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
@@ -183,7 +183,7 @@ def test_changes_that_nobody_knows_are_not_taken_for_none(value: Any) -> None:
 
 
 def test_changes_that_the_agent_reports_count_outside_of_git_and_in_a_replay() -> None:
-    reported = Subject(turns=[turn()], reply="x")
+    reported = Subject(turns=[turn()], reply="x", changed=lambda: Changes(named=("src/a.py",)))
     for value in (True, 1, {"least": 1}):
         assert check(Check(kind="files_changed", value=value), reported, 1).verdict is Verdict.PASSED
     assert check(Check(kind="files_changed", value=False), reported, 1).detail == "changed: src/a.py"

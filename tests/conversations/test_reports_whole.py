@@ -147,7 +147,7 @@ def gitlab_lines() -> Iterator[str]:
 def words() -> Iterator[str]:
     others = {
         "in a replay": structs.replace(SUBJECT, is_replayed=True),
-        "outside of git": structs.replace(SUBJECT, changed=Changes),
+        "outside of git": structs.replace(SUBJECT, changed=lambda: Changes(named=("src/a.py",))),
         "without an answer or a turn": Subject(),
     }
     for kind, good, bad in HOLDS:

@@ -95,6 +95,9 @@ class Tree:
     def changes(self, before: str, after: str) -> Changes:
         return Changes(paths=("a.py",), added=3, removed=1, known=True)
 
+    def known_files(self) -> frozenset[str]:
+        return frozenset({"a.py", "b.py"})
+
     def diff(self, before: str, after: str) -> str:
         return "" if self.same else f"{before}..{after}"
 

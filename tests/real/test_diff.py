@@ -1,12 +1,15 @@
-"""`beam diff` after a turn in which a real agent CLI wrote a file, for every CLI that can write."""
+"""What beam says of the file that a real agent CLI wrote in a turn, for every CLI that can write: `beam diff`, and
+`expect: files_changed` of a scenario."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from beam.agents import registry
 from tests.conformance.adapters import ADAPTERS
 from tests.conformance.subject import Subject, place
 
@@ -34,3 +37,24 @@ def test_what_a_turn_wrote_is_its_diff_and_what_was_there_before_is_not(agent: S
     found = agent.cli("diff", agent.name, "--json").json
     paths = {file["path"] for file in found["files"]}  # aider makes files of its own, too
     assert "made" in paths and "mine" not in paths and "+by the agent" in found["patch"], found
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.soak) for name in ADAPTERS],
+    indirect=True,
+)
+def test_a_file_that_the_agent_and_git_name_is_counted_once_in_each_mode(agent: Subject) -> None:
+    access = "edit" if "edit" in agent.can.access else "full"
+    counted = {}
+    for via in {"exec", "dialogue"} & registry.adapter(agent.name).card.faces.keys():
+        made = agent.cli.project / f"made-{via}"
+        prompt = agent.data.write.prompt(path=str(made), text="by the agent")
+        step = {"send": agent.name, "via": via, "access": access, "prompt": prompt, "expect": {"files_changed": 1}}
+        (agent.cli.project / "s.yaml").write_text(json.dumps({"beam": 1, "steps": [step]}))
+        done = agent.cli.with_env({"BEAM_TRUST": "1"})("run", "s.yaml", "--json", timeout=240)
+        assert done.code == 0, done
+        (check,) = done.json["steps"][0]["checks"]
+        paths = check["detail"].removeprefix("changed: ").split(", ")  # aider makes files of its own, too
+        counted[via] = [path for path in paths if path.endswith(made.name)]
+    assert counted and all(paths == [f"made-{via}"] for via, paths in counted.items()), counted
