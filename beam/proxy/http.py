@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from beam.model.limits import MIB
 
@@ -82,6 +83,47 @@ class Server(ThreadingHTTPServer):
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
             self._changed.wait_for(lambda: not self._open, _STOP_TIMEOUT_S)
+
+
+class BackgroundServer:
+    """Serves in a thread of this process; start it with `with`. A subclass defines `listen`."""
+
+    _server: Server | None = None
+    _thread: threading.Thread | None = None
+
+    def listen(self) -> Server:
+        """Return a server that listens. Raises DiskError if it can't."""
+        raise NotImplementedError
+
+    @property
+    def url(self) -> str:
+        """Return the URL of the server, without a slash at the end. Raises RuntimeError unless it is running."""
+        if self._server is None:
+            raise RuntimeError(f"the {type(self).__name__} is not running: use `with`")
+        return self._server.url
+
+    def start(self) -> Self:
+        """Listen and answer in the background. Raises DiskError."""
+        self._server = self.listen()
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Cut all connections, stalled ones too, and close the port. Idempotent."""
+        server, thread = self._server, self._thread
+        self._server = self._thread = None
+        if server is not None and thread is not None:
+            server.stop()
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 class Handler(BaseHTTPRequestHandler):

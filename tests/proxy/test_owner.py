@@ -293,7 +293,7 @@ def test_a_proxy_listens_between_its_start_and_its_end(monkeypatch: pytest.Monke
     monkeypatch.setattr(serving, "ProxyServer", Listening)
     Listening.did = []
     proxy = Proxy(ProxyOptions(port=5, record=str(tmp_path / "r"), upstream="http://m"), key="k")
-    with pytest.raises(RuntimeError, match="the proxy is not running: use `with`"):
+    with pytest.raises(RuntimeError, match="the Proxy is not running: use `with`"):
         _ = proxy.url
     with proxy as same:
         assert (same, proxy.url, proxy.counts) == (proxy, "http://127.0.0.1:5", ProxyCounts(cost_usd=0.0))

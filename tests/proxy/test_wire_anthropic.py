@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from beam.proxy.wire import anthropic
+from beam.proxy.wire import anthropic, sse
 from beam.proxy.wire.values import Answer, Call, Error, Figures, ModelRequest, Reply
 
 REMINDER = "<system-reminder>\nnot the person\n</system-reminder>\n"
@@ -193,7 +193,7 @@ def test_an_error_may_name_its_type_and_come_in_a_stream():
 
 
 def test_a_broken_event_is_still_an_event_but_no_json():
-    broken = anthropic.broken(anthropic.stream(reply(text="hello"), asked())[2][0])
+    broken = sse.broken(anthropic.stream(reply(text="hello"), asked())[2][0])
 
     assert broken.startswith(b"event: content_block_delta\ndata: {")
     assert broken.endswith(b"\n\n")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from beam.proxy.wire import chat
+from beam.proxy.wire import chat, sse
 from beam.proxy.wire.values import Answer, Call, Error, Figures, ModelRequest, Reply
 
 CALL = Call(id="c", name="bash", input={"command": "ls"})
@@ -129,4 +129,4 @@ def test_an_error_has_the_type_of_its_status_also_in_a_stream(status: int, kind:
 
 def test_a_broken_event_is_no_json():
     with pytest.raises(ValueError, match=r"Unterminated|Expecting|Invalid control"):
-        json.loads(chat.broken(chat.stream(reply(text="hello"), asked())[0][0]).split(b"data: ")[1])
+        json.loads(sse.broken(chat.stream(reply(text="hello"), asked())[0][0]).split(b"data: ")[1])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from beam.proxy.wire import gemini
+from beam.proxy.wire import gemini, sse
 from beam.proxy.wire.values import Answer, Call, Error, Figures, ModelRequest, Reply
 
 STREAM = "/v1beta/models/gemini-x:streamGenerateContent"
@@ -126,4 +126,4 @@ def test_an_error_has_the_word_of_its_status_also_in_a_stream(status: int, word:
 
 def test_a_broken_event_is_no_json():
     with pytest.raises(ValueError, match=r"Unterminated|Expecting|Invalid control"):
-        json.loads(gemini.broken(gemini.stream(reply(text="hello"), asked())[0][0]).split(b"data: ")[1])
+        json.loads(sse.broken(gemini.stream(reply(text="hello"), asked())[0][0]).split(b"data: ")[1])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from beam.proxy.wire import responses
+from beam.proxy.wire import responses, sse
 from beam.proxy.wire.values import Answer, Call, Error, Figures, ModelRequest, Reply
 
 CALL = Call(id="c", name="exec_command", input={"cmd": "ls"})
@@ -173,4 +173,4 @@ def test_a_broken_event_is_no_json():
     event = responses.stream(reply(text="hello"), asked())[0][0]
 
     with pytest.raises(ValueError, match=r"Unterminated|Expecting|Invalid control"):
-        json.loads(responses.broken(event).split(b"data: ")[1])
+        json.loads(sse.broken(event).split(b"data: ")[1])

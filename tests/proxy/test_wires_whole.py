@@ -19,6 +19,7 @@ from beam.proxy.private import Blanker
 from beam.proxy.tape import ExchangeRecorder
 from beam.proxy.wire import dialects
 from beam.proxy.wire.dialects import DIALECTS, Dialect
+from beam.proxy.wire.sse import broken
 from beam.proxy.wire.values import Answer, Call, Error, Figures, ModelRequest, Reply
 
 WIRES = Path(__file__).with_name("wires")
@@ -70,7 +71,7 @@ def lines(dialect: Dialect) -> Iterator[str]:
                 yield f"{'piece' if is_piece else 'event'} {event.decode()!r}"
             yield f"used {dialect.used(json.loads(whole))}"
     first, _ = next(iter(dialect.stream(REPLIES["a text"], ASKED[""])))
-    yield f"broken {dialect.broken(first)!r}"
+    yield f"broken {broken(first)!r}"
     yield f"count {dialect.count(ModelRequest(size=400)).decode()}"
     for error in (*ERRORS, Error(status=500, type="own_type", message="mine")):
         yield f"error {error.status} {dialect.error(error, 'req_1').decode()}"

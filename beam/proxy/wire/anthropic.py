@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from beam.model.outcome import Usage
-from beam.proxy.wire.sse import broken, count_in, dump, event, figures, items, person_text, pieces, tokens
+from beam.proxy.wire.sse import count_in, dump, event, figures, items, model_request, person_text, pieces, tokens
 from beam.proxy.wire.values import Error, ModelRequest, Reply, Stop
-
-__all__ = ["asked", "broken", "count", "error", "name", "route", "stopped", "stream", "stream_error", "used", "whole"]
 
 name = "anthropic"
 
@@ -45,16 +43,8 @@ def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
     """Return the content of a request with this body; `size` is the size of the body in bytes."""
     messages = items(body.get("messages"))
     prompts = [text for message in messages if (text := _prompt(message))]
-    results = _results(messages)
-    return ModelRequest(
-        prompt=prompts[-1] if prompts and not _is_task_notification(messages) else "",
-        turns=len(prompts),
-        model=str(body.get("model", "")),
-        stream=body.get("stream") is True,
-        call_ids=tuple(call_id for call_id, _ in results),
-        results=tuple(text for _, text in results),
-        size=size,
-    )
+    more = {"prompt": ""} if _is_task_notification(messages) else {}
+    return model_request(body, size, prompts, _results(messages), **more)
 
 
 def _prompt(message: dict[str, Any]) -> str:

@@ -11,33 +11,18 @@ from typing import Any, Literal
 
 from beam.model.outcome import Usage
 from beam.proxy.wire.sse import (
-    broken,
     dump,
     event,
     figures,
     items,
     join_texts,
+    model_request,
     openai_figures,
-    person_text,
+    openai_prompt,
     pieces,
     tokens,
 )
 from beam.proxy.wire.values import Error, ModelRequest, Reply, Stop
-
-__all__ = [
-    "MODELS",
-    "asked",
-    "broken",
-    "count",
-    "error",
-    "name",
-    "route",
-    "stopped",
-    "stream",
-    "stream_error",
-    "used",
-    "whole",
-]
 
 name = "chat"
 CREATED = 1_700_000_000  # seconds since 1970: one moment for all answers
@@ -57,27 +42,10 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
 def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
     """Return the content of a request with this body; `size` is the size of the body in bytes."""
     messages = items(body.get("messages"))
-    prompts = [text for message in messages if (text := _prompt(message))]
-    results = _results(messages)
+    prompts = [text for message in messages if (text := openai_prompt(message))]
     options = body.get("stream_options")
-    return ModelRequest(
-        prompt=prompts[-1] if prompts else "",
-        turns=len(prompts),
-        model=str(body.get("model", "")),
-        stream=body.get("stream") is True,
-        call_ids=tuple(call_id for call_id, _ in results),
-        results=tuple(text for _, text in results),
-        size=size,
-        usage=isinstance(options, dict) and options.get("include_usage") is True,
-    )
-
-
-def _prompt(message: dict[str, Any]) -> str:
-    if message.get("role") != "user":
-        return ""
-    content = message.get("content")
-    texts = [content] if isinstance(content, str) else [str(part.get("text") or "") for part in items(content)]
-    return "\n".join(text for part in texts if (text := person_text(part)))
+    usage = isinstance(options, dict) and options.get("include_usage") is True
+    return model_request(body, size, prompts, _results(messages), usage=usage)
 
 
 def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:

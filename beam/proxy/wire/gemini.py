@@ -10,10 +10,8 @@ import re
 from typing import Any, Literal
 
 from beam.model.outcome import Usage
-from beam.proxy.wire.sse import broken, count_in, dump, event, figures, items, person_text, pieces, tokens
+from beam.proxy.wire.sse import count_in, dump, event, figures, items, model_request, person_text, pieces, tokens
 from beam.proxy.wire.values import Error, ModelRequest, Reply, Stop
-
-__all__ = ["asked", "broken", "count", "error", "name", "route", "stopped", "stream", "stream_error", "used", "whole"]
 
 name = "gemini"
 
@@ -48,16 +46,8 @@ def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
     found = _PATH.match(path)
     contents = items(body.get("contents"))
     prompts = [text for content in contents if (text := _prompt(content))]
-    results = _results(contents)
-    return ModelRequest(
-        prompt=prompts[-1] if prompts else "",
-        turns=len(prompts),
-        model=found[1] if found else "",
-        stream=found is not None and found[2] == "streamGenerateContent",
-        call_ids=tuple(call_id for call_id, _ in results),
-        results=tuple(text for _, text in results),
-        size=size,
-    )
+    model, is_stream = found[1] if found else "", found is not None and found[2] == "streamGenerateContent"
+    return model_request(body, size, prompts, _results(contents), model=model, stream=is_stream)
 
 
 def _prompt(content: dict[str, Any]) -> str:

@@ -11,20 +11,18 @@ from typing import Any, Literal
 from beam.model.outcome import Usage
 from beam.proxy.wire import chat
 from beam.proxy.wire.sse import (
-    broken,
     dump,
     event,
     figures,
     items,
     join_texts,
+    model_request,
     openai_figures,
-    person_text,
+    openai_prompt,
     pieces,
     tokens,
 )
 from beam.proxy.wire.values import Error, ModelRequest, Reply, Stop
-
-__all__ = ["asked", "broken", "count", "error", "name", "route", "stopped", "stream", "stream_error", "used", "whole"]
 
 name = "responses"
 
@@ -44,18 +42,10 @@ def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
     """Return the content of a request with this body; `size` is the size of the body in bytes."""
     given = body.get("input")
     sent = [{"role": "user", "content": given}] if isinstance(given, str) else items(given)
-    prompts = [text for item in sent if (text := _prompt(item))]
-    results = _results(sent)
-    return ModelRequest(
-        prompt=prompts[-1] if prompts else "",
-        turns=len(prompts),
-        model=str(body.get("model", "")),
-        stream=body.get("stream") is True,
-        call_ids=tuple(call_id for call_id, _ in results),
-        results=tuple(text for _, text in results),
-        size=size,
-        text_tools=tuple(str(tool.get("name")) for tool in _tools([body, *sent]) if tool.get("type") == "custom"),
-    )
+    said = [item for item in sent if item.get("type", "message") == "message"]
+    prompts = [text for item in said if (text := openai_prompt(item))]
+    custom = tuple(str(tool.get("name")) for tool in _tools([body, *sent]) if tool.get("type") == "custom")
+    return model_request(body, size, prompts, _results(sent), text_tools=custom)
 
 
 def _tools(holders: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -66,14 +56,6 @@ def _tools(holders: list[dict[str, Any]]) -> list[dict[str, Any]]:
         tools = items(holder.get("tools"))
         found += tools + _tools(tools)
     return found
-
-
-def _prompt(item: dict[str, Any]) -> str:
-    if item.get("role") != "user" or item.get("type", "message") != "message":
-        return ""
-    content = item.get("content")
-    texts = [content] if isinstance(content, str) else [str(part.get("text") or "") for part in items(content)]
-    return "\n".join(text for part in texts if (text := person_text(part)))
 
 
 def _results(sent: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -89,6 +89,29 @@ def items(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def model_request(
+    body: dict[str, Any], size: int, prompts: list[str], results: list[tuple[str, str]], **more: Any
+) -> ModelRequest:
+    """Return the content of a request. `prompts` are the texts that a person wrote, and `results` are the (call id,
+    text) of the tool results at its end. `more` are the other fields, also in place of those from the body."""
+    given: dict[str, Any] = {
+        "prompt": prompts[-1] if prompts else "",
+        "model": str(body.get("model", "")),
+        "stream": body.get("stream") is True,
+    }
+    call_ids, texts = (tuple(each) for each in zip(*results, strict=True)) if results else ((), ())
+    return ModelRequest(**given | more, turns=len(prompts), call_ids=call_ids, results=texts, size=size)
+
+
+def openai_prompt(message: dict[str, Any]) -> str:
+    """Return the text that a person wrote in this message of one of OpenAI's formats; "" if there is none."""
+    if message.get("role") != "user":
+        return ""
+    content = message.get("content")
+    texts = [content] if isinstance(content, str) else [str(part.get("text") or "") for part in items(content)]
+    return "\n".join(text for part in texts if (text := person_text(part)))
+
+
 def join_texts(content: object) -> str:
     """Return the text of a message's content: the content itself if it is a string, else the texts of its parts, joined
     by line breaks."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from beam.proxy.http import Handler, RequestError, Server
 from beam.proxy.wire import dialects
 from beam.proxy.wire.dialects import Dialect
+from beam.proxy.wire.sse import broken
 from beam.proxy.wire.values import Error, ModelRequest, Reply
 from beam.testing.fake_model.player import Player
 
@@ -98,7 +99,7 @@ class _Handler(Handler):
                         self.send_chunk(dialect.stream_error(answer.error))
                         break
                 if answer.malformed:
-                    self.send_chunk(dialect.broken(event))
+                    self.send_chunk(broken(event))
                     continue
             if is_piece and answer.delay:
                 self.pause(answer.delay)

@@ -10,14 +10,14 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from beam.agents import registry
 from beam.base.errors import DiskError, UnsupportedError, UsageError
+from beam.proxy.http import BackgroundServer
 from beam.proxy.wire.values import ModelRequest
 from beam.testing.fake_model.http import ModelServer
 from beam.testing.fake_model.player import Player
@@ -43,7 +43,7 @@ class Request(Struct, frozen=True, kw_only=True):
     asked: ModelRequest | None = None
 
 
-class FakeModel:
+class FakeModel(BackgroundServer):
     """A scripted model that answers over HTTP; start it with `with`.
 
     `script`: a Script, a plain value, the path of a YAML or JSON file, or None for echoes and directives. `port`: 0
@@ -64,45 +64,17 @@ class FakeModel:
         self._clock = clock
         self._port = port
         self._lock = threading.Lock()
-        self._server: ModelServer | None = None
-        self._thread: threading.Thread | None = None
         self._player = Player(_as_script(script), new_id=lambda: uuid.uuid4().hex)
 
-    @property
-    def url(self) -> str:
-        """Return the model's URL, without a slash at the end. Raises RuntimeError if the model is not running."""
-        if self._server is None:
-            raise RuntimeError("the scripted model is not running: use `with`")
-        return self._server.url
-
-    def start(self) -> Self:
-        """Listen and answer in the background. Raises DiskError if the port is taken or the log can't be written."""
+    def listen(self) -> ModelServer:
+        """Return a server on the model's port. Raises DiskError if the port is taken or the log can't be written."""
         try:
             if self._log is not None:
                 self._log.touch()
-            self._server = ModelServer(self._port, self._player, self._record)
+            return ModelServer(self._port, self._player, self._record)
         except OSError as error:
             what = self._log if error.filename else f"127.0.0.1:{self._port}"
             raise DiskError(f"can't start the scripted model: {what}: {error.strerror}", subject=str(what)) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="fake-model", daemon=True)
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """Cut all connections, stalled ones too, and close the port. Idempotent."""
-        server, thread = self._server, self._thread
-        self._server = self._thread = None
-        if server is not None and thread is not None:
-            server.stop()
-            thread.join()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def env(self, adapter: str, home: Path | None = None) -> dict[str, str]:
         """Return the variables that make a CLI of this adapter talk to this model only.
