@@ -32,7 +32,7 @@ class ToolUse(Struct, kw_only=True):
 
 
 class FileChange(Struct, frozen=True):
-    """A file that the agent reports as changed. `path` is that of the event `file.changed`; `kind`: add, update, delete."""
+    """A file that the agent reports as changed. `path` is that of `file.changed`; `kind`: add, update, delete."""
 
     path: str
     kind: str

@@ -337,8 +337,8 @@ def _name_in_folder(path: str, folder: str) -> str:
         real = os.path.realpath(os.path.join(top, path))  # noqa: PTH118 - any text may be a path here
     except ValueError:  # no file has such a name
         return path
-    inside = real.removeprefix(top.rstrip("/") + "/")
-    return escape_surrogates(inside)
+    name: str = escape_surrogates(real.removeprefix(top.rstrip("/") + "/"))
+    return name
 
 
 def lost_session_event(launch: Launch, turn: Turn) -> events.SessionLost | None:
