@@ -72,9 +72,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """In the background of a script ^C is ignored, by all that is started here as well; its tests need it."""
+    """In the background of a script ^C is ignored, and under `nohup` the end of the terminal, by all that is started
+    here as well; its tests need them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)  # a handler ends with exec, what is ignored does not
     tree.become_subreaper()
     _put_python_first()
     config.pluginmanager.register(Unit() if config.getoption("--unit") else _Reaper())  # a unit test starts no process
