@@ -44,7 +44,7 @@ def test_a_line_for_systemd_says_all_that_beam_needs(beam: Cli) -> None:
     beam.config("agents:\n  writer: {adapter: scripted}\n")
     there = console.installed(beam)
     program = beam.base / "bin" / "systemd-run"
-    program.write_text(f"#!{sys.executable}\n{SYSTEMD_RUN}")
+    program.write_text(f"#!{Path(sys.executable).resolve()}\n{SYSTEMD_RUN}")
     program.chmod(0o755)
     lines = [line for line in shell_lines((DOCS / "scripts.md").read_text()) if line.startswith("systemd-run")]
     assert len(lines) == 2

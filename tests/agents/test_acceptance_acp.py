@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -157,7 +158,7 @@ def test_one_that_dies_in_its_turn_has_crashed(place: Cli) -> None:
 
 def test_it_can_be_added_by_the_command_line(place: Cli) -> None:
     program = place.base / "mine" / "agent.py"
-    words = ("--command", f"{sys.executable} {program}", "--set", "protocol=acp", "--access", "ask")
+    words = ("--command", shlex.join([sys.executable, str(program)]), "--set", "protocol=acp", "--access", "ask")
     assert place("agent", "add", "other", *words).code == 0
     assert place("send", "other", "hello", timeout=60).out == "hello turns=1\n"
 
@@ -218,7 +219,7 @@ def test_an_image_is_a_file_that_the_outcome_and_the_log_name(place: Cli, words:
 def test_the_path_of_an_image_is_that_of_its_file_after_its_agent_was_renamed(place: Cli) -> None:
     place.config("agents: {}\n")
     program = place.base / "mine" / "painter"
-    program.write_text(f"#!{sys.executable}\n{PAINTER}")
+    program.write_text(f"#!{Path(sys.executable).resolve()}\n{PAINTER}")
     program.chmod(0o755)
     declared = place("agent", "add", "mine", "--command", str(program), "--set", "protocol=acp", "--access", "ask")
     assert declared.code == 0, declared

@@ -231,9 +231,10 @@ def test_a_broker_of_another_version_is_reported(root: Root, machine: Machine, m
 def test_a_unit_for_systemd_serves_the_root(state: str, root: Root) -> None:
     root.environ["BEAM_STATE"] = state
     line = "Environment=BEAM_STATE=/elsewhere\n" if state else ""
+    python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
     assert broker.systemd_unit(root.context) == (
         f"# ~/.config/systemd/user/beam-project.service\n[Unit]\nDescription=beam broker of {root.base}\n\n"
-        f"[Service]\nExecStart={sys.executable} -P -m beam --root {root.context.home.root} broker\n"
+        f"[Service]\nExecStart={python} -P -m beam --root {root.context.home.root} broker\n"
         f"WorkingDirectory={root.base}\n{line}Restart=on-failure\nKillMode=mixed\nTimeoutStopSec=60\n\n"
         "[Install]\nWantedBy=default.target\n"
     )

@@ -334,7 +334,7 @@ def test_a_foreground_broker_ends_by_the_signal_it_got(slow: Cli) -> None:
 
 
 def test_a_detached_broker_keeps_no_pipe_of_its_starter_open(slow: Cli) -> None:
-    script = f"cd {slow.project} && {sys.executable} -m beam broker start | cat"
+    script = f"cd '{slow.project}' && '{sys.executable}' -m beam broker start | cat"
     done = subprocess.run(["bash", "-c", script], env=slow.env, capture_output=True, timeout=20, check=False)
     assert done.stdout.strip().isdigit()
     assert slow("broker", "stop").code == 0

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -112,7 +113,7 @@ Path("loot.json").write_text(json.dumps({"found": found, "key": key, "tried": tr
 
 def thief(beam: Cli, model: FakeModel) -> Cli:
     program = beam.project / "claude-thief"
-    program.write_text(THIEF.replace("#!/usr/bin/env python3", f"#!{sys.executable}"))
+    program.write_text(THIEF.replace("#!/usr/bin/env python3", f"#!{Path(sys.executable).resolve()}"))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     beam.config(f"agents:\n  thief: {{adapter: claude, executable: {program}, access: full}}\n")
     return beam.with_env({"ANTHROPIC_BASE_URL": model.url, "SECRET_OF_THE_SHELL": "x" * 20})

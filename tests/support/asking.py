@@ -24,7 +24,7 @@ def place(
 ) -> None:
     """Declares the agent; its access is `ask` unless a message says otherwise."""
     script = beam.base / "tui.sh"
-    script.write_text(f"#!/bin/sh\nexec {sys.executable} {tui.__file__} {manner}\n")
+    script.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{tui.__file__}' {manner}\n")
     script.chmod(0o700)
     own = f"command: [{script}], screen: {described()}" if adapter == "command" else f"executable: {script}"
     beam.config(f"agents:\n  {agent}: {{adapter: {adapter}, access: ask, {own}}}\nlimits: {limits}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -363,14 +364,14 @@ def test_the_command_stands_at_every_event_with_the_tools_that_matter(tmp_path: 
     done = hooks_install.install(path, state="/the state")
     assert done == hooks_install.InstallResult(path=str(path), action="installed", changed=hooks_install.EVENTS)
     settings = json.loads(path.read_text())
-    where = str(Path(hook.__file__).resolve())
-    command = f"BEAM_STATE='/the state' {sys.executable} -I -S {where} # beam team hook"
+    run = shlex.join([sys.executable, "-I", "-S", str(Path(hook.__file__).resolve())])
+    command = f"BEAM_STATE='/the state' {run} # beam team hook"
     plain = {"hooks": [{"type": "command", "command": command, "timeout": 5}]}
     tools = {"matcher": "SendMessage|TaskCreate|TaskUpdate|Agent|Task|Bash|Edit|Write"}
     groups = {event: [{**tools, **plain} if event == "PostToolUse" else plain] for event in hooks_install.EVENTS}
     assert settings == {"hooks": groups}
     assert path.stat().st_mode & 0o777 == 0o600
-    assert hooks_install.command() == f"{sys.executable} -I -S {where} # beam team hook"
+    assert hooks_install.command() == f"{run} # beam team hook"
     assert hooks_install.install(path, state="/the state").changed == ()
     assert hooks_install.uninstall(path) == hooks_install.InstallResult(
         path=str(path), action="removed", changed=hooks_install.EVENTS

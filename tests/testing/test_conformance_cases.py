@@ -64,7 +64,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     site = installed(tmp_path / "site", modules, {"oracle": "beam_oracle"})
     program = tmp_path / "bin" / "oracle"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n{PROGRAM}")
+    program.write_text(f"#!{Path(sys.executable).resolve()}\n{PROGRAM}")
     program.chmod(0o755)
     return {"PYTHONPATH": str(site), "PATH": f"{program.parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
 

@@ -81,7 +81,7 @@ class Place:
         played.write_text(json.dumps({"default": [{"run": run}, "did {prompt}"]}))
         tui = beam.base / "tui.sh"
         top = Path(__file__).parents[3]
-        tui.write_text(f"#!/bin/sh\nPYTHONPATH={top} exec {sys.executable} -m {__package__}.tui {self.runs}\n")
+        tui.write_text(f"#!/bin/sh\nPYTHONPATH='{top}' exec '{sys.executable}' -m {__package__}.tui '{self.runs}'\n")
         tui.chmod(0o700)
         commands = "".join(
             f"  {kind}: {{command: [sh, {script}, {kind}]}}\n" for kind in HEADLESS[:6] if kind != "given"
