@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from beam.agents.fields import Object, integer
 from beam.model.outcome import COST_DIGITS, FIGURES, ModelUsage, Total, Usage
 
 NOTHING_YET = Total(**dict.fromkeys(FIGURES, 0), cost_usd=0.0, models=(), api_s=0.0, lines_added=0, lines_removed=0)
@@ -97,6 +98,22 @@ def is_nothing(usage: Usage) -> bool:
         or usage.reasoning_tokens
         or usage.cache_write_tokens
         or usage.calls
+    )
+
+
+def usage_in(
+    used: Object, *, given: str, output: str, cached: str, reasoning: str = "", written: str = "", calls: int | None = 1
+) -> Usage:
+    """Return the figures that a CLI reports in the fields of these names in the object `used`. Its input (`given`)
+    includes the tokens from a cache, and that of the returned value does not."""
+    whole, from_cache = integer(used, given), integer(used, cached)
+    return Usage(
+        input_tokens=None if whole is None else max(0, whole - (from_cache or 0)),
+        output_tokens=integer(used, output),
+        cached_tokens=from_cache,
+        reasoning_tokens=integer(used, reasoning),
+        cache_write_tokens=integer(used, written),
+        calls=calls,
     )
 
 

@@ -11,9 +11,10 @@ import re
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from beam.agents.base import raw_json
+from beam.agents.base import json_object, raw_json
+from beam.agents.fields import Object
 from beam.agents.figures import sum_costs
 from beam.base.clock import parse_rfc3339, rfc3339
 from beam.model import events
@@ -306,6 +307,27 @@ class EventMaker:
         )
         self._usage, self._cost = {}, 0.0
         return [without_impossible_figures(found)[0]]
+
+
+class RecordReader:
+    """The base of the readers (`SessionReader`) whose records are JSON objects. A subclass defines `on_record`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._maker = EventMaker()
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        """Return the events of one record."""
+        value = json_object(data)
+        return no_record(data) if value is None else self.on_record(value)
+
+    def on_record(self, value: Object) -> Sequence[Event]:
+        """Return the events of one record, which is a JSON object."""
+        raise NotImplementedError
+
+    def _know(self, **facts: str | None) -> None:
+        """Add these facts about the session to those that are known. An empty one replaces none."""
+        self.session = structs.replace(self.session, **{name: fact for name, fact in facts.items() if fact})
 
 
 def no_record(data: bytes) -> list[Event]:

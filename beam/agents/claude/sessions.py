@@ -10,7 +10,7 @@ from beam.agents.base import json_object
 from beam.agents.claude import history, spliced
 from beam.agents.fields import Object, integer, obj, objects_of, string
 from beam.agents.session_files import (
-    EventMaker,
+    RecordReader,
     Registered,
     Session,
     SessionFiles,
@@ -64,14 +64,13 @@ def registered(data: bytes) -> Registered | None:
     )
 
 
-class _Transcript:
+class _Transcript(RecordReader):
     def __init__(self, path: str) -> None:
         parts = path.split("/")
         is_below = len(parts) > 2
         self._path = path
         self._id = parts[-1].removesuffix(".jsonl")
-        self.session = Session(id=self._id, root_id=parts[1] if is_below else "")
-        self._maker = EventMaker()
+        super().__init__(Session(id=self._id, root_id=parts[1] if is_below else ""))
         self._shared: SharedRecords | None = None
         self._is_command = False  # the prompt is a slash command, which may be over without an answer
 
@@ -96,13 +95,7 @@ class _Transcript:
         at = time_from_text(line.at)
         if line.kind not in _LINE_KINDS:
             return _unknown(line, data)
-        self.session = Session(
-            id=self._id,
-            root_id=self.session.root_id,
-            cwd=string(value, "cwd") or self.session.cwd,
-            model=line.model or self.session.model,
-            member_of=line.team or self.session.member_of,
-        )
+        self._know(cwd=string(value, "cwd"), model=line.model, member_of=line.team)
         if not self._is_own(line):
             return []
         found = _unknown(line, data)

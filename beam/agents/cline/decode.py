@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.fields import Object, integer, number, obj, string
+from beam.agents.figures import usage_in
 from beam.agents.json_text import json_text
 from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.model import events
@@ -101,16 +102,10 @@ class LineDecoder:
         summary, reason = self._summary, string(value, "finishReason")
         usage, own = obj(value, "aggregateUsage") or obj(value, "usage"), obj(value, "usage")
         summary.model = string(obj(value, "model"), "id") or summary.model
-        arguments, cached = integer(usage, "inputTokens"), integer(usage, "cacheReadTokens")  # input includes cached
-        figures = Usage(
-            input_tokens=None if arguments is None else max(0, arguments - (cached or 0)),
-            output_tokens=integer(usage, "outputTokens"),
-            cached_tokens=cached,
-            cache_write_tokens=integer(usage, "cacheWriteTokens"),
-            calls=self._calls if self._given == (arguments, integer(usage, "outputTokens")) else None,
-        )
+        counts = integer(usage, "inputTokens"), integer(usage, "outputTokens")
+        figures = usage_of(usage, calls=self._calls if self._given == counts else None)
         model = string(obj(value, "model"), "id") if usage == own else ""
-        counted = arguments or figures.output_tokens
+        counted = counts[0] or figures.output_tokens
         emitted = summary.counted(figures, number(usage, "totalCost"), model) if counted else []
         text = string(value, "text")
         if reason == "error" and text == _CUT_OFF:
@@ -125,3 +120,15 @@ class LineDecoder:
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict."""
         return verdict(self._turn, exit, self._summary)
+
+
+def usage_of(used: Object, *, calls: int | None = 1) -> Usage:
+    """Return the figures that Cline reports in this object."""
+    return usage_in(
+        used,
+        given="inputTokens",
+        output="outputTokens",
+        cached="cacheReadTokens",
+        written="cacheWriteTokens",
+        calls=calls,
+    )

@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from beam.agents.base import json_object
-from beam.agents.cline.decode import is_failed_output
-from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.cline.decode import is_failed_output, usage_of
+from beam.agents.fields import Object, obj, objects, string
 from beam.agents.json_text import json_text
 from beam.agents.session_files import (
-    EventMaker,
+    RecordReader,
     Session,
     SessionFiles,
     SessionReader,
-    no_record,
     time_from_ms,
     unknown_type,
 )
 from beam.model.events import Event
-from beam.model.outcome import Usage
 
 files = SessionFiles(
     folder="HOME/.cline/data",
@@ -38,18 +35,13 @@ def reader(path: str) -> SessionReader:
     return _Document(path)
 
 
-class _Document:
+class _Document(RecordReader):
     def __init__(self, path: str) -> None:
-        self.session = Session(id=path.partition("/")[0])
-        self._maker = EventMaker()
+        super().__init__(Session(id=path.partition("/")[0]))
 
-    def read(self, data: bytes) -> Sequence[Event]:
-        value = json_object(data)
-        if value is None:
-            return no_record(data)
+    def on_record(self, value: Object) -> Sequence[Event]:
         folder = _FOLDER.search(string(value, "system_prompt")[:20_000])
-        cwd = folder[1] if folder else self.session.cwd
-        self.session = Session(id=self.session.id, cwd=cwd, model=self.session.model)
+        self._know(cwd=folder[1] if folder else "")
         found = [] if isinstance(value.get("messages"), list) else unknown_type("a document without messages")
         for message in objects(value, "messages"):
             if self._maker.is_new(f"message {string(message, 'id')}"):
@@ -60,9 +52,8 @@ class _Document:
         maker, at, found = self._maker, time_from_ms(message.get("ts")), list[Event]()
         is_answer = string(message, "role") == "assistant"
         if is_answer:
-            model = string(obj(message, "modelInfo"), "id") or self.session.model
-            self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
-            maker.count_call(string(message, "id"), _usage(obj(message, "metrics")))
+            self._know(model=string(obj(message, "modelInfo"), "id"))
+            maker.count_call(string(message, "id"), usage_of(obj(message, "metrics")))
         calls = 0
         for block in objects(message, "content"):
             match string(block, "type"):
@@ -85,14 +76,3 @@ class _Document:
                 case name:
                     found += unknown_type(f"block {name}", ("block image", "block file", "block redacted_thinking"))
         return found if not is_answer or calls else [*found, *maker.end_turn(at, self.session.model)]
-
-
-def _usage(used: Object) -> Usage:
-    given, cached = integer(used, "inputTokens"), integer(used, "cacheReadTokens")  # input includes cached
-    return Usage(
-        input_tokens=None if given is None else max(0, given - (cached or 0)),
-        output_tokens=integer(used, "outputTokens"),
-        cached_tokens=cached,
-        cache_write_tokens=integer(used, "cacheWriteTokens"),
-        calls=1,
-    )

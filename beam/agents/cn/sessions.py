@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam.agents.base import json_object
-from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.session_files import EventMaker, Session, SessionFiles, SessionReader, no_record, unknown_type
+from beam.agents.fields import Object, obj, objects, string
+from beam.agents.figures import usage_in
+from beam.agents.session_files import RecordReader, Session, SessionFiles, SessionReader, unknown_type
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -24,16 +24,12 @@ def reader(path: str) -> SessionReader:
     return _Document(path)
 
 
-class _Document:
+class _Document(RecordReader):
     def __init__(self, path: str) -> None:
-        self.session = Session(id=path.removesuffix(".json"))
-        self._maker = EventMaker()
+        super().__init__(Session(id=path.removesuffix(".json")))
 
-    def read(self, data: bytes) -> Sequence[Event]:
-        value = json_object(data)
-        if value is None:
-            return no_record(data)
-        self.session = Session(id=self.session.id, cwd=string(value, "workspaceDirectory"), model=self.session.model)
+    def on_record(self, value: Object) -> Sequence[Event]:
+        self._know(cwd=string(value, "workspaceDirectory"))
         found = [] if isinstance(value.get("history"), list) else unknown_type("a document without a history")
         for number, entry in enumerate(objects(value, "history")):
             found += self._entry(number, entry)
@@ -49,8 +45,7 @@ class _Document:
             return unknown_type(f"message of {role}", ("message of system", "message of tool", "message of thinking"))
         used, found = obj(message, "usage"), list[Event]()
         if used and maker.is_new(f"used {number}"):
-            model = string(used, "model") or self.session.model
-            self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
+            self._know(model=string(used, "model"))
             maker.count_call(str(number), _usage(used))
         if text.strip() and maker.is_new(f"text {number}"):
             found += maker.text(text, "")
@@ -67,10 +62,5 @@ class _Document:
 
 
 def _usage(used: Object) -> Usage:
-    given, cached = integer(used, "prompt_tokens"), integer(obj(used, "prompt_tokens_details"), "cached_tokens")
-    return Usage(
-        input_tokens=None if given is None else max(0, given - (cached or 0)),
-        output_tokens=integer(used, "completion_tokens"),
-        cached_tokens=cached,
-        calls=1,
-    )
+    counts = used | obj(used, "prompt_tokens_details")
+    return usage_in(counts, given="prompt_tokens", output="completion_tokens", cached="cached_tokens")

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam.agents.base import json_object
 from beam.agents.codex import legacy
 from beam.agents.codex.history import usage_of_record
 from beam.agents.fields import Object, integer, obj, object_of, objects, string, strings
 from beam.agents.session_files import (
-    EventMaker,
+    RecordReader,
     Session,
     SessionFiles,
     SessionReader,
     SharedRecords,
-    no_record,
     time_from_text,
     unknown_type,
 )
@@ -115,12 +113,11 @@ def reader(path: str) -> SessionReader:
     return _Rollout(path)
 
 
-class _Rollout:
+class _Rollout(RecordReader):
     def __init__(self, path: str) -> None:
         name = path.rpartition("/")[2].removesuffix(".zst").removesuffix(".jsonl")
-        self.session = Session(id=name[-36:])
+        super().__init__(Session(id=name[-36:]))
         self._path = path
-        self._maker = EventMaker()
         self._shared: SharedRecords | None = None
         self._is_named = False  # a copy of a thread has the first records of the original, too, behind its own
         self._is_legacy = True
@@ -133,22 +130,14 @@ class _Rollout:
         """Skip the records that belong to other files from now on."""
         self._shared = records
 
-    def read(self, data: bytes) -> Sequence[Event]:
-        value = json_object(data)
-        if value is None:
-            return no_record(data)
-        payload, at, known = obj(value, "payload"), time_from_text(string(value, "timestamp")), self.session
+    def on_record(self, value: Object) -> Sequence[Event]:
+        payload, at = obj(value, "payload"), time_from_text(string(value, "timestamp"))
         match string(value, "type"):
             case "session_meta":
                 self._on_meta(payload)
             case "turn_context":
                 self._begin_turn(string(payload, "turn_id"))
-                self.session = Session(
-                    id=known.id,
-                    root_id=known.root_id,
-                    cwd=string(payload, "cwd") or known.cwd,
-                    model=string(payload, "model") or known.model,
-                )
+                self._know(cwd=string(payload, "cwd"), model=string(payload, "model"))
             case "token_usage_record":
                 reply = string(payload, "response_id")
                 if self._is_own(f"reply {reply}"):

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Literal
 
 from beam.agents.base import json_object
-from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.fields import Object, obj, objects, string
+from beam.agents.figures import usage_in
 from beam.agents.session_files import (
     AnswerEnd,
     Decision,
-    EventMaker,
+    RecordReader,
     Session,
     SessionFiles,
     SessionReader,
     ms_from_text,
-    no_record,
     time_from_text,
     unknown_type,
 )
@@ -90,35 +90,28 @@ def answer_end(record: bytes) -> AnswerEnd | None:
     return AnswerEnd(how=how, at_ms=ms_from_text(string(value, "timestamp")))
 
 
-class _Events:
+class _Events(RecordReader):
     def __init__(self, path: str) -> None:
-        self.session = Session(id=path.partition("/")[0])
-        self._maker = EventMaker()
+        super().__init__(Session(id=path.partition("/")[0]))
 
-    def read(self, data: bytes) -> Sequence[Event]:
-        value = json_object(data)
-        if value is None:
-            return no_record(data)
+    def on_record(self, value: Object) -> Sequence[Event]:
         key = string(value, "id")
         if key and not self._maker.is_new(f"line {key}"):
             return ()
         maker, at, inner = self._maker, time_from_text(string(value, "timestamp")), obj(value, "data")
         match string(value, "type"):
             case "session.start" | "session.resume":
-                cwd = string(obj(inner, "context"), "cwd") or self.session.cwd
-                model = string(inner, "selectedModel") or self.session.model
-                self.session = Session(id=self.session.id, cwd=cwd, model=model)
+                self._know(cwd=string(obj(inner, "context"), "cwd"), model=string(inner, "selectedModel"))
             case "user.message":
                 return maker.prompt(string(inner, "content"), at)
             case "session.usage_record":
                 used = obj(inner, "usage")
                 maker.count_call(string(used, "apiCallId") or string(value, "id"), _usage(used))
             case "assistant.message":
-                model = string(inner, "model") or self.session.model
-                self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
+                self._know(model=string(inner, "model"))
                 found = maker.text(string(inner, "content"), at)
                 if not objects(inner, "toolRequests"):
-                    found += maker.end_turn(at, model)
+                    found += maker.end_turn(at, self.session.model)
                 return found
             case "tool.execution_start":
                 return maker.on_called(
@@ -147,11 +140,6 @@ class _Events:
 
 
 def _usage(used: Object) -> Usage:
-    given, cached = integer(used, "inputTokens"), integer(used, "cacheReadTokens")
-    return Usage(
-        input_tokens=None if given is None else max(0, given - (cached or 0)),
-        output_tokens=integer(used, "outputTokens"),
-        cached_tokens=cached,
-        reasoning_tokens=integer(used, "reasoningTokens"),
-        calls=1,
+    return usage_in(
+        used, given="inputTokens", output="outputTokens", cached="cacheReadTokens", reasoning="reasoningTokens"
     )

@@ -12,11 +12,10 @@ from beam.agents.base import json_object
 from beam.agents.fields import Object, obj, objects, string, strings
 from beam.agents.gemini.history import output_of, usage_of_call
 from beam.agents.session_files import (
-    EventMaker,
+    RecordReader,
     Session,
     SessionFiles,
     SessionReader,
-    no_record,
     time_from_text,
     unknown_type,
 )
@@ -57,12 +56,11 @@ def usage_since(lines: Sequence[bytes], since_ms: int) -> Usage:
     return total
 
 
-class _Chat:
+class _Chat(RecordReader):
     def __init__(self, path: str) -> None:
         *folders, name = path.split("/")
         root = folders[-1] if len(folders) > 2 else ""  # the chat of a subagent is in a folder of its parent
-        self.session = Session(id=name.removesuffix("l").removesuffix(".json"), root_id=root)
-        self._maker = EventMaker()
+        super().__init__(Session(id=name.removesuffix("l").removesuffix(".json"), root_id=root))
         self._seen: set[str] = set()
         self._ended = 0  # messages of a document whose turns are over
 
@@ -70,33 +68,24 @@ class _Chat:
         """Read the file that names the project's folder; `data` is its content."""
         self._know(cwd=data.decode("utf-8", "replace").strip())
 
-    def read(self, data: bytes) -> Sequence[Event]:
-        value = json_object(data)
-        if value is None:
-            return no_record(data)
+    def on_record(self, value: Object) -> Sequence[Event]:
         self._know(id=string(value, "sessionId"), cwd=next(iter(strings(value, "directories")), ""))
         if isinstance(value.get("messages"), list):
             return self._on_document(objects(value, "messages"))
         again = [one for one in objects(obj(value, "$set"), "messages") if string(one, "id") not in self._seen]
-        return [event for one in (again or [value]) for event in self._on_record(one)]
+        return [event for one in (again or [value]) for event in self._on_message(one)]
 
     def _on_document(self, messages: list[Object]) -> list[Event]:
         """Return the events of the messages after the last turn that was told to its end."""
         found: list[Event] = []
         for number, message in enumerate(messages[self._ended :], self._ended + 1):
-            told = self._on_record(message)
+            told = self._on_message(message)
             found += told
             if any(isinstance(event, SessionIdle) for event in told):
                 self._ended = number
         return found
 
-    def _know(self, *, id: str = "", cwd: str = "", model: str = "") -> None:
-        known = self.session
-        self.session = Session(
-            id=id or known.id, root_id=known.root_id, cwd=cwd or known.cwd, model=model or known.model
-        )
-
-    def _on_record(self, value: Object) -> list[Event]:
+    def _on_message(self, value: Object) -> list[Event]:
         at, kind = time_from_text(string(value, "timestamp")), string(value, "type")
         self._seen.add(string(value, "id"))
         if kind == "user":

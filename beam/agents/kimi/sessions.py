@@ -9,11 +9,10 @@ from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.session_files import (
     AnswerEnd,
-    EventMaker,
+    RecordReader,
     Session,
     SessionFiles,
     SessionReader,
-    no_record,
     time_from_ms,
     unknown_type,
 )
@@ -64,25 +63,19 @@ def answer_end(record: bytes) -> AnswerEnd | None:
     return AnswerEnd(how=how, at_ms=integer(value, "time") or 0)
 
 
-class _Wire:
+class _Wire(RecordReader):
     def __init__(self, path: str) -> None:
         _, session, _, agent, _ = path.split("/")
         is_main = agent == "main"
-        self.session = Session(id=session if is_main else agent, root_id="" if is_main else session)
-        self._maker = EventMaker()
+        super().__init__(Session(id=session if is_main else agent, root_id="" if is_main else session))
 
-    def read(self, data: bytes) -> Sequence[Event]:
-        value = json_object(data)
-        if value is None:
-            return no_record(data)
-        maker, at, known = self._maker, time_from_ms(value.get("time")), self.session
+    def on_record(self, value: Object) -> Sequence[Event]:
+        maker, at = self._maker, time_from_ms(value.get("time"))
         match string(value, "type"):
             case "profile.bind":
-                cwd = string(obj(value, "environmentDisclosure"), "cwd") or known.cwd
-                self.session = Session(id=known.id, root_id=known.root_id, cwd=cwd, model=known.model)
+                self._know(cwd=string(obj(value, "environmentDisclosure"), "cwd"))
             case "llm.request":
-                model = string(value, "model") or known.model
-                self.session = Session(id=known.id, root_id=known.root_id, cwd=known.cwd, model=model)
+                self._know(model=string(value, "model"))
             case "turn.prompt":
                 return maker.prompt("".join(string(part, "text") for part in objects(value, "input")), at)
             case "context.append_loop_event":

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam.agents.base import json_object
 from beam.agents.fields import Object, number, obj, objects, string
 from beam.agents.pi.decode import usage_of_call
 from beam.agents.session_files import (
-    EventMaker,
+    RecordReader,
     Session,
     SessionFiles,
     SessionReader,
-    no_record,
     time_from_text,
     unknown_type,
 )
@@ -47,17 +45,13 @@ def reader(path: str) -> SessionReader:
     return _Entries(path)
 
 
-class _Entries:
+class _Entries(RecordReader):
     def __init__(self, path: str) -> None:
-        self.session = Session(id=path.rpartition("_")[2].removesuffix(".jsonl"))
-        self._maker = EventMaker()
+        super().__init__(Session(id=path.rpartition("_")[2].removesuffix(".jsonl")))
 
-    def read(self, data: bytes) -> Sequence[Event]:
-        value = json_object(data)
-        if value is None:
-            return no_record(data)
+    def on_record(self, value: Object) -> Sequence[Event]:
         if string(value, "type") == "session":
-            self.session = Session(id=string(value, "id") or self.session.id, cwd=string(value, "cwd"))
+            self._know(id=string(value, "id"), cwd=string(value, "cwd"))
             return ()
         if string(value, "type") != "message":
             return unknown_type(string(value, "type"), _QUIET)
@@ -77,8 +71,7 @@ class _Entries:
 
     def _on_answered(self, key: str, message: Object, at: str) -> list[Event]:
         maker, found = self._maker, list[Event]()
-        model = string(message, "model") or self.session.model
-        self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
+        self._know(model=string(message, "model"))
         used = obj(message, "usage")
         maker.count_call(key, usage_of_call(used), number(obj(used, "cost"), "total"))
         for block in objects(message, "content"):
@@ -95,7 +88,7 @@ class _Entries:
         stop = string(message, "stopReason")
         if stop != "toolUse":
             why = string(message, "errorMessage") or stop if stop in ("error", "aborted") else ""
-            found += maker.end_turn(at, model, why=why)
+            found += maker.end_turn(at, self.session.model, why=why)
         return found
 
 

@@ -223,12 +223,8 @@ def _delta(value: Object) -> list[Event]:
 
 
 def _usage(usage: Object) -> Usage:
-    arguments, cached = integer(usage, "input_tokens"), integer(usage, "cache_read_input_tokens")
-    return Usage(
-        input_tokens=None if arguments is None else max(0, arguments - (cached or 0)),
-        output_tokens=integer(usage, "output_tokens"),
-        cached_tokens=cached,
-    )
+    cached = "cache_read_input_tokens"
+    return figures.usage_in(usage, calls=None, given="input_tokens", output="output_tokens", cached=cached)
 
 
 def _text(content: object) -> str:

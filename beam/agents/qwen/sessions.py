@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam.agents.base import json_object
-from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.fields import Object, obj, objects, string
+from beam.agents.figures import usage_in
 from beam.agents.json_text import json_text
 from beam.agents.session_files import (
-    EventMaker,
+    RecordReader,
     Session,
     SessionFiles,
     SessionReader,
-    no_record,
     time_from_text,
     unknown_type,
 )
@@ -35,24 +34,16 @@ def reader(path: str) -> SessionReader:
     return _Chat(path)
 
 
-class _Chat:
+class _Chat(RecordReader):
     def __init__(self, path: str) -> None:
-        self.session = Session(id=path.rpartition("/")[2].removesuffix(".jsonl"))
-        self._maker = EventMaker()
+        super().__init__(Session(id=path.rpartition("/")[2].removesuffix(".jsonl")))
 
-    def read(self, data: bytes) -> Sequence[Event]:
-        value = json_object(data)
-        if value is None:
-            return no_record(data)
+    def on_record(self, value: Object) -> Sequence[Event]:
         key = string(value, "uuid")
         if key and not self._maker.is_new(f"line {key}"):
             return ()
-        known, at = self.session, time_from_text(string(value, "timestamp"))
-        self.session = Session(
-            id=string(value, "sessionId") or known.id,
-            cwd=string(value, "cwd") or known.cwd,
-            model=string(value, "model") or known.model,
-        )
+        at = time_from_text(string(value, "timestamp"))
+        self._know(id=string(value, "sessionId"), cwd=string(value, "cwd"), model=string(value, "model"))
         parts = objects(obj(value, "message"), "parts")
         match string(value, "type"):
             case "user":
@@ -94,11 +85,10 @@ def _texts(parts: list[Object]) -> list[str]:
 
 
 def _usage(used: Object) -> Usage:
-    given, cached = integer(used, "promptTokenCount"), integer(used, "cachedContentTokenCount")
-    return Usage(
-        input_tokens=None if given is None else max(0, given - (cached or 0)),
-        output_tokens=integer(used, "candidatesTokenCount"),
-        cached_tokens=cached,
-        reasoning_tokens=integer(used, "thoughtsTokenCount"),
-        calls=1,
+    return usage_in(
+        used,
+        given="promptTokenCount",
+        output="candidatesTokenCount",
+        cached="cachedContentTokenCount",
+        reasoning="thoughtsTokenCount",
     )

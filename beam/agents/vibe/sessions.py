@@ -7,15 +7,15 @@ from typing import Literal
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.figures import usage_in
 from beam.agents.json_text import json_text
 from beam.agents.session_files import (
     AnswerEnd,
     Decision,
-    EventMaker,
+    RecordReader,
     Session,
     SessionFiles,
     SessionReader,
-    no_record,
     time_from_ms,
     unknown_type,
 )
@@ -62,22 +62,17 @@ def answer_end(record: bytes) -> AnswerEnd | None:
     return AnswerEnd(how=how, at_ms=integer(obj(given, "determinism"), "time_unix_ms") or 0)
 
 
-class _Journal:
+class _Journal(RecordReader):
     def __init__(self, path: str) -> None:
-        self.session = Session(id=path.partition("/")[0])
-        self._maker = EventMaker()
+        super().__init__(Session(id=path.partition("/")[0]))
 
     def beside(self, data: bytes) -> None:
         """Read the file that names the folder and the model; `data` is its content."""
         value = json_object(data) or {}
         cwd = string(obj(value, "environment"), "working_directory")
-        model = string(obj(value, "config"), "active_model") or None
-        self.session = Session(id=self.session.id, cwd=cwd, model=model)
+        self._know(cwd=cwd, model=string(obj(value, "config"), "active_model"))
 
-    def read(self, data: bytes) -> Sequence[Event]:
-        value = json_object(data)
-        if value is None:
-            return no_record(data)
+    def on_record(self, value: Object) -> Sequence[Event]:
         payload, found = obj(value, "payload"), list[Event]()
         match string(value, "type"):
             case "action_result":
@@ -139,10 +134,4 @@ class _Journal:
 
 
 def _usage(used: Object) -> Usage:
-    given, cached = integer(used, "input_tokens"), integer(used, "cached_input_tokens")
-    return Usage(
-        input_tokens=None if given is None else max(0, given - (cached or 0)),
-        output_tokens=integer(used, "output_tokens"),
-        cached_tokens=cached,
-        calls=1,
-    )
+    return usage_in(used, given="input_tokens", output="output_tokens", cached="cached_input_tokens")
