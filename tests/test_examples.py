@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.checkout import checkout
 from tests.support.cli import Cli, Ended, processes_with
 from tests.support.console import installed
 
@@ -38,14 +39,14 @@ def place(beam: Cli) -> Cli:
     return there
 
 
-def run(place: Cli, name: str, *args: str, stdin: str = "") -> Ended:
-    """Runs an example to its end."""
+def run(place: Cli, name: str, *args: str, folder: Path | None = None) -> Ended:
+    """Runs an example to its end, in the project or in this folder."""
     program = [sys.executable] if name.endswith(".py") else ["bash"]
     done = subprocess.run(
         [*program, str(EXAMPLES / name), *args],
-        cwd=place.project,
+        cwd=folder or place.project,
         env=place.env,
-        input=stdin.encode(),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=60,
         check=False,
@@ -73,30 +74,58 @@ def test_the_demo_fails_where_an_agent_fails(beam: Cli) -> None:
     assert run(there, "demo.sh").code == 8
 
 
+def gate(place: Cli, agent: str, *more: str, change: str = "+ new\n", is_deep: bool = True) -> Ended:
+    """Runs the gate in a checkout of a branch with this change."""
+    folder = checkout(place.base, {"beam.yaml": AGENTS, **SCRIPTS}, change=change, is_deep=is_deep)
+    return run(place.with_env({"BEAM_TRUST": "1"}), "ci-gate.sh", agent, *more, folder=folder)
+
+
 @pytest.mark.parametrize(
     ("agent", "code", "said"),
     [
         ("reviewer", 1, "It lacks a second thought."),
-        ("slow", 0, "too slow"),
-        ("broken", 2, ""),
-        ("nobody", 2, ""),
+        ("slow", 2, "nobody reviewed the change: exit code 3"),
+        ("broken", 2, "nobody reviewed the change: exit code 1"),
+        ("nobody", 2, "nobody reviewed the change: exit code 4"),
     ],
 )
 def test_the_gate_ends_with_the_code_that_it_promises(place: Cli, agent: str, code: int, said: str) -> None:
-    done = run(place, "ci-gate.sh", agent, stdin="- old\n+ new\n")
+    done = gate(place, agent)
     assert done.code == code, done
-    assert said in done.out
+    assert said in done.out + done.err
+
+
+@pytest.mark.parametrize("is_deep", [True, False], ids=["deep", "shallow"])
+def test_the_gate_lets_an_approved_change_through_and_fetches_what_it_needs(place: Cli, is_deep: bool) -> None:
+    done = gate(place, "reviewer", change="a second thought\n", is_deep=is_deep)
+    assert (done.code, done.out) == (0, "OK, ship it.\n"), done
+
+
+@pytest.mark.parametrize(
+    ("branch", "change", "said"),
+    [("main", "", "nothing changed since origin/main"), ("none", "x", "origin has no none")],
+)
+def test_the_gate_is_red_and_asks_nobody_where_there_is_nothing_to_review(
+    place: Cli, branch: str, change: str, said: str
+) -> None:
+    done = gate(place, "counter", branch, change=change)
+    assert (done.code, done.out, said in done.err) == (2, "", True), done
+
+
+def test_the_gate_is_red_where_a_pipe_brings_it_no_change(place: Cli) -> None:
+    (place.project / "beam.yaml").unlink()
+    place("agent", "add", "ok", "--command", "sh -c 'cat >/dev/null; echo OK, nothing to mend.'")
+    gate_at = EXAMPLES / "ci-gate.sh"
+    done = place.shell(f"git init -q; git diff origin/main 2>/dev/null | bash {gate_at} ok; echo gate: $?")
+    assert done.out == "gate: 2\n", done
+    piped = 'git diff origin/main 2>/dev/null | beam send ok "Review this change." - --once; echo gate: $?'
+    assert place.shell(piped).out == "gate: 2\n"
 
 
 @pytest.mark.parametrize("name", ["ci-gate.sh", "mailbox.sh", "review-loop.sh"])
 def test_an_example_without_its_arguments_says_what_it_takes_and_finds_nothing(place: Cli, name: str) -> None:
     done = run(place, name)
     assert (done.code, done.out) == (2, "") and done.err.startswith("usage: ") and f"{name} " in done.err
-
-
-def test_the_gate_lets_an_approved_change_through(place: Cli) -> None:
-    done = run(place, "ci-gate.sh", "reviewer", stdin="+ a second thought\n")
-    assert (done.code, done.out) == (0, "OK, ship it.\n")
 
 
 def test_writer_and_reviewer_go_on_until_they_agree(place: Cli) -> None:
@@ -128,3 +157,27 @@ def test_the_python_example_sends_one_after_the_other_and_all_at_once(place: Cli
         "scripted called: look, look",
         "broken called: nothing",
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "how", "is_green"),
+    [
+        ("a second thought\n", {}, True),
+        ("a first draft\n", {}, False),
+        ("", {}, False),
+        ("a second thought\n", {"is_deep": False}, False),
+    ],
+    ids=["approved", "not approved", "nothing changed", "shallow"],
+)
+def test_the_gate_of_the_page_on_ci_is_green_for_an_approved_change_alone(
+    place: Cli, change: str, how: dict[str, bool], is_green: bool
+) -> None:
+    page = (EXAMPLES.parent / "docs" / "ci.md").read_text()
+    script = (
+        page.partition("<!-- gate -->\n```sh\n")[2]
+        .partition("```")[0]
+        .replace("beam send claude", "beam send reviewer")
+    )
+    folder = checkout(place.base, {"beam.yaml": AGENTS, **SCRIPTS}, change=change, **how)
+    done = subprocess.run(["bash", "-c", script], cwd=folder, env=place.env, capture_output=True, timeout=60)
+    assert "reviewer" in script and (done.returncode == 0) is is_green, done

@@ -17,6 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 LOCKED = ("package.json", "package-lock.json", "requirements.txt")
+ACTIONLINT = ("actionlint/package.json", "actionlint/package-lock.json")
 SCRIPTS = {  # they put the native binary of this platform in place
     "@anthropic-ai/claude-code": "install.cjs",
     "opencode-ai": "postinstall.mjs",
@@ -67,10 +68,18 @@ def bin_directory() -> Path | None:
     return directory if (cache() / "installed").exists() else None
 
 
+def actionlint() -> Path | None:
+    """The script that checks GitHub's workflows, for node; None if it is not installed."""
+    directory = _root() / f"actionlint-{_digest(ACTIONLINT)}"
+    script = directory / "node_modules" / "@tktco" / "node-actionlint" / "bin" / "node-actionlint.js"
+    return script if (directory / "installed").exists() else None
+
+
 def main() -> int:
     """Installs them if they are not; the exit code."""
     for name, version in NEWER_PYTHON.items():
         _install_newer(name, version)
+    _install_actionlint()
     if bin_directory() is not None:
         return 0
     if shutil.which("npm") is None:
@@ -83,13 +92,7 @@ def main() -> int:
     try:
         for name in LOCKED:
             shutil.copy(HERE / name, partial)
-        # Not `npm ci`, which wants every platform's native package in the lock file: a registry may not have them all.
-        subprocess.run(
-            ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
-            cwd=partial,
-            check=True,
-            stdout=sys.stderr,
-        )
+        _npm_install(partial)
         for package in SCRIPTS:
             put_in_place(package, partial)
         _install_aider(partial)
@@ -103,6 +106,24 @@ def main() -> int:
         shutil.rmtree(partial, ignore_errors=True)
     sys.stderr.write(f"the pinned agent CLIs are in {target}\n")
     return 0
+
+
+def _npm_install(folder: Path) -> None:
+    # Not `npm ci`, which wants every platform's native package in the lock file: a registry may not have them all.
+    words = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    subprocess.run(words, cwd=folder, check=True, stdout=sys.stderr)
+
+
+def _install_actionlint() -> None:
+    if actionlint() is not None or shutil.which("npm") is None:
+        return
+    target = _root() / f"actionlint-{_digest(ACTIONLINT)}"
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for name in ACTIONLINT:
+        shutil.copy(HERE / name, target)
+    _npm_install(target)
+    (target / "installed").touch()
 
 
 def put_in_place(package: str, target: Path) -> None:
