@@ -230,7 +230,7 @@ def test_the_adapter_of_the_page_runs_turns_as_another_package_too(beam: Cli) ->
     put = there("send", "seer", "Go on", "--no-wait")
     assert put.code == 0, put
     assert there("wait", put.out.strip(), "--timeout", "40s").out == "--yes Go on\n"
-    assert there("trust").code == 0
+    assert there("trust", "--yes").code == 0
     refused = beam("send", "seer", "x")
     assert (refused.code, "there is no adapter 'oracle'" in refused.err) == (2, True), refused
 
@@ -247,7 +247,7 @@ def test_a_broken_package_is_named_and_keeps_no_other_agent_from_anything(beam: 
     lines = {line["agent"]: line for line in there("agent", "list", "--all", "--json").lines}
     assert (lines["oracle"]["error"], lines["claude"]["error"]) == (why, None)
     assert there("send", "scripted", "hello").code == 0
-    assert there("trust").code == 0
+    assert there("trust", "--yes").code == 0
     checks = {(check["what"], check["result"], check["detail"]) for check in there("doctor", "--json").lines}
     told = {detail.partition(";")[0] for what, _, detail in checks if what in ("agent oracle", "agent claude")}
     assert {why, "left out: oracle-beam 1.0 may not replace the built-in adapter claude"} <= told

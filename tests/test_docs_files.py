@@ -125,7 +125,7 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     own.write_text(
         f"notify: [{{command: [sh, -c, '{tells}'], on: [idle]}}, {{webhook: {{env: NOT_SET}}, on: [idle]}}]\n"
     )
-    assert beam("trust").code == 0
+    assert beam("trust", "--yes").code == 0
     assert beam("agent", "add", "desk", "mailbox").code == 0
 
     assert beam("send", "scripted", "one").code == beam("send", "scripted", "two").code == 0

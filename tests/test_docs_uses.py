@@ -25,7 +25,7 @@ def test_the_sessions_of_a_page_print_what_they_promise(beam: Cli, name: str) ->
         if file.note.endswith(".yaml"):
             (beam.project / file.note).write_text(file.text)
     there = beam.with_env({"BEAM_TRUST": ""})
-    there("trust")
+    there("trust", "--yes")
     assert console.play(there, [block.text for block in blocks(page, "console")], timeout=300) == []
 
 

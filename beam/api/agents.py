@@ -35,7 +35,8 @@ class AgentShown(Struct, frozen=True, kw_only=True):
     """The result of `beam agent show`: every setting and its source, the adapter's capabilities (`card`: by mode;
     `features`: of all modes together), and the agent's state. `face` is the mode in which the next message runs if the
     message names no mode; `why` is the reason, null if there was no choice. `environment` says which environment
-    variables the agent's turns get. `fork` is the session that the agent's first turn will copy."""
+    variables the agent's turns get. `left_out` are untrusted files of the folder that the CLI is kept from. `fork` is
+    the session that the agent's first turn will copy."""
 
     agent: str
     adapter: str
@@ -51,6 +52,7 @@ class AgentShown(Struct, frozen=True, kw_only=True):
     status: AgentStatus
     environment: str
     cwd: str
+    left_out: tuple[str, ...] = ()
     fork: str | None = None
 
 
@@ -102,6 +104,7 @@ def agent_details(context: RootContext, name: str) -> AgentShown:
 
     line, status = agent_line(context, name), status_of(context, context.agent_paths(name))
     mode = next_mode(context, resolved, adapter, status)
+    stands = standing.check_folder(context, resolved)
     return AgentShown(
         agent=name,
         adapter=resolved.settings.adapter,
@@ -113,7 +116,8 @@ def agent_details(context: RootContext, name: str) -> AgentShown:
         face=mode.face,
         why=mode.why,
         installed=line.installed,
-        untrusted=standing.check_folder(context, resolved).refusal,
+        untrusted=stands.refusal,
+        left_out=stands.left_out,
         status=status,
         environment="that of the process that runs the turn, minus the deny list, plus env:",
         cwd=folder_of(context, resolved.settings),

@@ -129,7 +129,7 @@ def show(
         ("next mode", f"{details.face or '-'}{f': {details.why}' if details.why else ''}"),
         ("folder", details.cwd),
         ("environment", details.environment),
-        ("trust", details.untrusted or "nothing here needs it, or it was given"),
+        ("trust", details.untrusted or _without(details.left_out) or "nothing here needs it, or it was given"),
     ]
     for face, can in details.card.faces.items():
         words = [name for name in can.__struct_fields__ if getattr(can, name) is True]
@@ -141,6 +141,10 @@ def show(
     elif details.fork:
         rows.append(("session", f"none yet; its first turn continues in a copy of {details.fork}"))
     print_pairs(rows)
+
+
+def _without(files: Sequence[str]) -> str:
+    return f"not given; it runs without {', '.join(files)} (beam trust shows them)" if files else ""
 
 
 def _value_text(value: object) -> str:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from beam.cli.render.live import LiveProgress
 
 # Codes of notices that are printed in every output format.
-_IMPORTANT_NOTICES = frozenset({"approved_differs", "reason_not_told", "unknown_screen", "untested_version"})
+_IMPORTANT_NOTICES = frozenset(
+    {"approved_differs", "left_out", "reason_not_told", "unknown_screen", "untested_version"}
+)
 _HINTS = {
     "auth": "log in with the agent's own CLI, or set its key",
     "rate_limit": "try again later",

@@ -16,6 +16,7 @@ from beam.cli.render.text import collapse_to_line, escape_controls, write_json
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from beam import Candidate, Finding, Waiting
@@ -32,12 +33,13 @@ def trust(
     diff: bool = option(False, "--diff", help="Only show what is new or changed since the folder was trusted."),
     no: bool = option(False, "--no", help="Revoke the trust."),
     set_: list[str] = option([], "--set", metavar="K=V", help="Of a scenario: a value for a variable that has none."),
-) -> None:
+    yes: bool = option(False, "--yes", help="Don't ask; needed without a terminal."),
+) -> int:
     """Let this folder's files, or one scenario, run code, as they are now.
 
     Everything that could run code or raise rights takes effect only after this: commands, environment, scripts and
     access in beam.yaml, and files that an agent CLI obeys (.env, .claude/settings.json, .qwen/, .aider.conf.yml …). The
-    command shows all of it first. If one of them changes, you are asked again.
+    command shows all of it first, and asks. If one of them changes, you are asked again.
     """
     beam = call.beam
     if folder is not None and call.path(folder).is_file():
@@ -46,11 +48,11 @@ def trust(
         from beam.cli.run import variables_of
 
         scenario = beam.scenario(folder, variables=variables_of(set_))
-        for line in beam.scenario_wants(scenario):
-            call.note(line)
+        if not _consents(call, scenario.path, beam.scenario_wants(scenario), sure=yes):
+            return int(ExitCode.USAGE)
         beam.trust_scenario(scenario)
         call.note(f"trusted: {scenario.path}")
-        return
+        return 0
     if folder is not None:
         from beam import Beam, NotFoundError
 
@@ -61,7 +63,7 @@ def trust(
         raise UsageError("--diff and --no don't go together", "beam trust --diff")
     if no:
         call.note(f"no longer trusted: {beam.untrust()}")
-        return
+        return 0
     from beam import trusting
 
     looked = beam.look_at_folder()
@@ -72,11 +74,19 @@ def trust(
             write_line(safe(line, sys.stdout))
         if not looked.standing.changes:
             call.note("nothing is new or changed")
-        return
+        return 0
     beam.check_person("trusts a folder")
-    for line in trusting.allowed(looked):
-        call.note(line)
+    if not _consents(call, beam.home.project, list(trusting.allowed(looked)), sure=yes):
+        return int(ExitCode.USAGE)
     call.note(f"trusted: {beam.trust(looked)}")
+    return 0
+
+
+def _consents(call: Context, what: object, allowed: Sequence[str], *, sure: bool) -> bool:
+    """Show what trust allows, and return whether the person wants it. Does not ask if nothing needs trust."""
+    for line in allowed:
+        call.note(line)
+    return sure or not allowed or _confirm(call, escape_controls(f"Trust {what} with all of this?"))
 
 
 @app.verb()

@@ -208,7 +208,7 @@ class State(Struct, kw_only=True):
     `archived` are the last 50 archived session ids; `failures` are the times of the latest failures, empty after an
     answer; `answered` are the last 50 requests to the holder that were carried out or refused. `places` has the queue
     position of each message that is not over. The position is part of the name of the message's file, so the file is
-    found without a search.
+    found without a search. `left_out` is the last notice about untrusted files that the agent's CLI is kept from.
     """
 
     v: int = 1
@@ -230,6 +230,7 @@ class State(Struct, kw_only=True):
     last: OutcomeRecord | None = None
     answered: list[str] = []
     places: dict[str, int] = {}
+    left_out: str = ""
 
     @property
     def activity(self) -> str:
@@ -547,6 +548,8 @@ def _on_notice(state: State, event: events.Notice) -> None:
         state.kept = None
         if state.open_turn is not None:
             state.open_turn.cleared = True
+    elif event.code == "left_out":
+        state.left_out = event.text
 
 
 def _on_queue_paused_or_resumed(state: State, event: events.QueuePaused | events.QueueResumed) -> None:

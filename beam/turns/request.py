@@ -48,7 +48,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     tree before the turn (None: the content is not recorded).
 
     Trust: `untrusted` says why the folder must be trusted first (None: it need not). `folder_trusted`: a person has
-    trusted the folder. `left_out` are files of the folder that nobody trusted, and that the CLI must not read.
+    trusted the folder. `left_out` are files of the folder that nobody trusted, and that the CLI must not read;
+    `left_out_told` is the last notice about such files.
     `folder_env` are variables that make git ignore untrusted settings.
 
     Rights: `from_agent`: an agent sent the message. `at_most` bounds the access that the settings and the message give
@@ -87,6 +88,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     untrusted: str | None = None
     folder_trusted: bool = False
     left_out: tuple[str, ...] = ()
+    left_out_told: str = ""
     folder_env: Mapping[str, str] = {}
     from_agent: bool = False
     at_most: Access | None = None

@@ -37,6 +37,8 @@ from beam.turns.record import EventChange, FigureFilter, ImageChange, PieceRecor
 from beam.turns.request import Record, TurnRequest, env_for_kept_process, host_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from beam.turns.model_proxy import ProxiedTurn
 
 
@@ -190,12 +192,9 @@ async def run_for_verdict(order: TurnRequest, face: Face, services: TurnServices
         own_program.hold(folder_of(order))
         if order.untrusted is not None:
             raise UntrustedError(order.untrusted, f"look at it, then: beam trust {order.base}")
-        if order.left_out:
-            names = ", ".join(order.left_out[:_MAX_NAMED_FILES]) + (
-                ", …" if len(order.left_out) > _MAX_NAMED_FILES else ""
-            )
-            text = f"{order.adapter_name} runs without {names}, which nobody trusted: beam trust"
-            services.record(events.Notice(code="left_out", text=text))
+        notice = _left_out_notice(order.left_out)
+        if notice is not None and notice.text != order.left_out_told:
+            services.record(notice)
         capabilities = order.adapter.card.faces[face]
         if _needs_proxy(order, capabilities):
             return await _run_through_proxy(order, face, services, handle)
@@ -204,6 +203,15 @@ async def run_for_verdict(order: TurnRequest, face: Face, services: TurnServices
         raise
     except BeamError as error:
         return refusal_verdict(error)
+
+
+def _left_out_notice(files: Sequence[str]) -> events.Notice | None:
+    """Return the notice that the CLI is kept from these untrusted files; None if there are none."""
+    if not files:
+        return None
+    more = ", …" if len(files) > _MAX_NAMED_FILES else ""
+    text = f"runs without {', '.join(files[:_MAX_NAMED_FILES])}{more}, which nobody trusted; beam trust shows them"
+    return events.Notice(code="left_out", text=text)
 
 
 def may_run_in_kept_process(order: TurnRequest, key: ReuseKey) -> bool:

@@ -43,7 +43,7 @@ def test_a_program_that_goes_missing_while_a_message_waits_fails_that_message(be
     beam.config("agents:\n  mine: {command: [./agent.sh]}\n")
     assert beam("send", "mine", "one").code == 0
     program.write_text("#!/nonexistent/interpreter\n")
-    assert beam("trust").code == 0
+    assert beam("trust", "--yes").code == 0
     done = beam("send", "mine", "two", "--json")
     assert done.code in (1, 4), done
     assert done.json["status"] == "failed"

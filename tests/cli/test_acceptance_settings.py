@@ -26,7 +26,7 @@ def test_a_folder_that_chooses_the_users_profile_for_an_agent_needs_trust(beam: 
     beam.config("agents: {says: {env_profile: production}}\n", trusted=False)
     refused = beam("send", "says", "x")
     assert (refused.code, "environment profile production" in refused.err) == (2, True)
-    assert beam("trust").code == 0
+    assert beam("trust", "--yes").code == 0
     assert beam("send", "says", "x").out == "word\n"
 
 

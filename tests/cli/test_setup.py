@@ -25,7 +25,7 @@ SCENARIO = "beam: 1\nvariables:\n  who:\nsteps:\n  - run: echo ${who}\n"
 
 
 def test_a_folder_is_trusted_with_all_that_is_shown_and_trusted_no_longer(inside: Inside) -> None:
-    trusted = inside("trust")
+    trusted = inside("trust", "--yes")
     assert (trusted.code, trusted.out) == (0, "")
     assert trusted.err == f"beam: beam.yaml has worker run 'cat'\nbeam: trusted: {inside.project}\n"
     assert inside("trust", "--diff").err == "beam: nothing is new or changed\n"
@@ -36,11 +36,30 @@ def test_a_folder_is_trusted_with_all_that_is_shown_and_trusted_no_longer(inside
     assert inside("trust", "--no").err == f"beam: no longer trusted: {inside.project}\n"
 
 
+def test_without_a_terminal_a_folder_or_a_scenario_is_trusted_with_yes_alone(inside: Inside) -> None:
+    (inside.project / "talk.yaml").write_text(SCENARIO)
+    for words, shown in (((), "beam.yaml has worker run 'cat'"), (("talk.yaml", "--set", "who=me"), "echo ${who}")):
+        refused = inside("trust", *words)
+        assert refused.code == 2 and shown in refused.err
+        assert refused.err.endswith("there is no terminal to ask for consent; to agree beforehand, add --yes\n")
+    assert inside("trust", "--diff").out.startswith("new: beam.yaml has worker run")
+
+
+@pytest.mark.parametrize(("typed", "is_trusted"), [("y\n", True), ("n\n", False), ("", False)])
+def test_a_person_is_asked(inside: Inside, monkeypatch: pytest.MonkeyPatch, typed: str, is_trusted: bool) -> None:
+    monkeypatch.setattr("beam.cli.setup.is_terminal", lambda _: True)
+    asked = inside("trust", stdin=typed)
+    assert f"Trust {inside.project} with all of this? [y/N] " in asked.err
+    assert (asked.code, inside("trust", "--diff").out == "") == (0 if is_trusted else 2, is_trusted)
+    (inside.project / "beam.yaml").unlink()
+    assert "[y/N]" not in inside("trust").err, "nothing needs trust"
+
+
 def test_another_folder_is_named_by_its_path(inside: Inside, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / ".env").write_text("A=1\n")
-    trusted = inside("trust", "../other")
+    trusted = inside("trust", "--yes", "../other")
     assert trusted.code == 0 and trusted.err.endswith(f"beam: trusted: {other}\n")
     assert inside("trust", "../other", "--no").err == f"beam: no longer trusted: {other}\n"
 
@@ -67,8 +86,8 @@ def test_a_path_that_leads_nowhere_trusts_no_folder_around_it(inside: Inside, to
 
 def test_a_scenario_is_trusted_by_itself(inside: Inside) -> None:
     (inside.project / "talk.yaml").write_text(SCENARIO)
-    assert inside("trust", "talk.yaml").code == 2, "a variable has no value"
-    trusted = inside("trust", "talk.yaml", "--set", "who=me")
+    assert inside("trust", "--yes", "talk.yaml").code == 2, "a variable has no value"
+    trusted = inside("trust", "--yes", "talk.yaml", "--set", "who=me")
     assert trusted.code == 0 and trusted.err.endswith(f"beam: trusted: {inside.project}/talk.yaml\n")
     assert "echo" in trusted.err and trusted.err.count("\n") > 1
 
@@ -96,7 +115,7 @@ def test_an_agent_trusts_nothing(inside: Inside, told: Told, monkeypatch: pytest
 
     monkeypatch.setattr(Beam, "check_person", refuse)
     told.replace("trust")
-    refused = inside("trust")
+    refused = inside("trust", "--yes")
     assert refused.code != 0 and refused.err.startswith("beam: an agent never trusts a folder")
     assert told.calls == []
 

@@ -257,14 +257,14 @@ def test_a_scenario_of_a_clone_counts_only_once_its_file_is_trusted(beam: Cli) -
     assert "beam trust s.yaml" in done.err
     planned = beam("run", "s.yaml", "--dry-run")
     assert (planned.code, "beam trust s.yaml" in planned.err) == (0, True)
-    listed = beam("trust", "s.yaml").err
+    listed = beam("trust", "--yes", "s.yaml").err
     for said in ("it runs 'sh check.sh'", "it runs check.sh", "full access", "own run 'touch x'"):
         assert said in listed
     assert beam("run", "s.yaml").code == 0
     assert marker.exists()
     scenario(beam, steps, "variables: {x: }\n")
-    assert beam("trust", "s.yaml").code == 2
-    assert beam("trust", "s.yaml", "--set", "x=1").code == 0
+    assert beam("trust", "--yes", "s.yaml").code == 2
+    assert beam("trust", "--yes", "s.yaml", "--set", "x=1").code == 0
     assert beam("run", "s.yaml", "--set", "x=2").code == 0
     (beam.project / "check.sh").write_text("true\n")
     assert "nobody trusts" in beam("run", "s.yaml", "--set", "x=1").err  # another program
@@ -333,9 +333,9 @@ def test_a_report_goes_where_its_name_leads_when_the_run_begins(place: Cli, name
 def test_a_person_is_shown_all_of_what_a_scenario_runs_or_how_much_is_left_out(beam: Cli) -> None:
     end = "; touch hidden"
     scenario(beam, f"- run: 'true {' ' * 500}{end}'\n")
-    assert end in beam("trust", "s.yaml").err
+    assert end in beam("trust", "--yes", "s.yaml").err
     scenario(beam, f"- run: 'true {' ' * 5000}{end}'\n")
-    assert "… and 4021 more characters" in beam("trust", "s.yaml").err
+    assert "… and 4021 more characters" in beam("trust", "--yes", "s.yaml").err
 
 
 def test_an_agent_runs_no_scenario_and_trusts_none(place: Cli) -> None:
@@ -584,7 +584,7 @@ def test_git_runs_no_program_that_was_configured_during_the_run(place: Cli, head
     checked = "- check: {files_changed: true}\n"
     scenario(place, f"- run: [sh, {place.project}/evil.sh]\n- run: date +%N > made.txt\n{checked}{checked}", head)
     del place.env["BEAM_TRUST"]
-    assert place("trust", "s.yaml").code == 0
+    assert place("trust", "--yes", "s.yaml").code == 0
     for env in ({"BEAM_TRUST": "1"}, {}):
         done = place("run", "s.yaml", "--json", env=env)
         assert not ran.exists(), done
@@ -603,8 +603,8 @@ def test_a_filter_of_a_trusted_repository_keeps_its_secret_out_of_the_commit_of_
     git(place, "-c", "user.name=p", "-c", "user.email=p@x", "commit", "-qm", "first")
     scenario(place, "- run: cat secret; echo abd > secret\n", "worktree: {branch: made}\n")
     del place.env["BEAM_TRUST"]
-    assert place("trust").code == 0
-    assert place("trust", "s.yaml").code == 0
+    assert place("trust", "--yes").code == 0
+    assert place("trust", "--yes", "s.yaml").code == 0
     done = place("run", "s.yaml", "--json")
     assert done.json["steps"][0]["output"] == "abc\n", done
     assert git(place, "cat-file", "blob", "made:secret") == "bce\n", done

@@ -253,7 +253,7 @@ def test_a_folders_own_command_runs_after_beam_trust_alone(beam: Cli) -> None:
     assert (refused.code, "to notify" in refused.err) == (2, True)
     tried = beam("notify", "test")
     assert (tried.code, "not trusted" in tried.out, marker.exists()) == (1, True, False)
-    assert beam("trust").code == 0
+    assert beam("trust", "--yes").code == 0
     assert beam("send", "echo", "hello").code == 0
     delivered(beam)
     assert marker.exists()
@@ -269,7 +269,7 @@ def test_an_agent_that_changes_what_the_folder_runs_in_its_turn_has_it_not_run(b
         f"agents:\n  bad: {{command: [sh, -c, {json.dumps(change)}], access: full}}\n",
         trusted=False,
     )
-    assert beam("trust").code == 0
+    assert beam("trust", "--yes").code == 0
     assert beam("send", "bad", "hello").code == 0
     delivered(beam)
     (line,) = beam("notify", "list", "--json").lines

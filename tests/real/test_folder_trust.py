@@ -174,16 +174,22 @@ def test_a_trap_in_a_folder_that_nobody_trusted_does_nothing_and_is_real(
     assert mark.exists() or elsewhere.requests != [], f"the trap does nothing, so this proves nothing: {again}"
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("agent", ["qwen", "gemini"], indirect=True)
-def test_what_a_cli_is_kept_from_is_said_and_counts_once_trusted(agent: Subject) -> None:
+@pytest.mark.parametrize(
+    "agent", ["claude", *(pytest.param(name, marks=pytest.mark.soak) for name in ("qwen", "gemini"))], indirect=True
+)
+def test_what_a_cli_is_kept_from_is_said_once_and_counts_once_trusted(agent: Subject) -> None:
+    settings = f".{agent.name}/settings.json"
     (agent.cli.project / f".{agent.name}").mkdir()
-    (agent.cli.project / f".{agent.name}" / "settings.json").write_text("{}")
-    agent.send("hello")
+    (agent.cli.project / settings).write_text("{}")
+    access = "edit" if agent.name == "claude" else "read"
+    said = f"beam: {agent.name}: runs without {settings}, which nobody trusted; beam trust shows them\n"
+    assert said in agent.send("hello", access=access).err
+    assert said not in agent.send("hello", access=access).err
+    assert f"runs without {settings}" in agent.cli("agent", "show", agent.name).out or access != "read"
     (notice,) = (event for event in agent.events("notice") if event["code"] == "left_out")
     assert f".{agent.name}/settings.json" in notice["text"] and "beam trust" in notice["text"]
-    assert agent.cli("trust").code == 0
-    agent.send("hello")
+    assert agent.cli("trust", "--yes").code == 0
+    assert said not in agent.send("hello", access=access).err
     assert len([event for event in agent.events("notice") if event["code"] == "left_out"]) == 1
     assert agent.cli("trust", "--diff").out == "", "the CLI itself changes nothing of it"
 

@@ -49,7 +49,7 @@ def test_headless_it_answers_outside_of_a_repository(agent: Subject) -> None:
 
 @each(*SCREENS)
 def test_on_its_screen_it_answers_outside_of_a_repository(agent: Subject) -> None:
-    assert agent.cli("trust").code == 0
+    assert agent.cli("trust", "--yes").code == 0
     done = agent.cli("send", agent.name, "--via", "terminal", "--json", "PLAIN here", timeout=WAIT)
     assert (done.code, done.json["status"], done.json["reply"]) == (0, "completed", ANSWER), done
     agent.cli("broker", "stop", "--grace", "0s")

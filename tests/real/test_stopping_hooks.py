@@ -69,7 +69,7 @@ def hooked(cli: Cli, event: str, answer: Any) -> None:
 @pytest.mark.parametrize(("kind", "via"), CASES)
 def test_a_hook_that_stops_the_turn_fails_it_with_its_words(claude: Cli, model: FakeModel, kind: str, via: str) -> None:
     event, answer, times = STOPPING[kind]
-    claude("trust")
+    claude("trust", "--yes")
     hooked(claude, event, answer)
     done = claude("send", "claude", TOOL, "--access", "full", "--via", via, "--json", timeout=120)
     outcome = done.json
@@ -98,7 +98,7 @@ def test_a_hook_that_stops_a_prompt_of_codex_fails_its_turn(
     codex: Cli, model: FakeModel, answer: dict[str, Any], via: str
 ) -> None:
     stop_prompts(codex, answer)
-    codex("trust")
+    codex("trust", "--yes")
     outcome = codex("send", "codex", "hello", "--via", via, "--json", timeout=120).json
     assert (outcome["status"], outcome["class"], outcome["reply"]) == ("failed", "stopped", None), outcome
     assert via == "exec" or WORDS in outcome["reason"]

@@ -127,7 +127,7 @@ def test_claude_can_be_told_to_allow_the_like_always(claude: Cli) -> None:
 def test_what_claude_writes_because_it_was_allowed_always_stays_trusted(claude: Cli) -> None:
     claude = claude.with_env({"BEAM_TRUST": ""})
     claude.config("agents:\n  claude: {access: ask}\n", trusted=False)
-    assert claude("trust").code == 0
+    assert claude("trust", "--yes").code == 0
     ask, outcome = asked(claude, "claude", bash(command="npm --version"), "approve", "--always")
     assert outcome["status"] == "completed", outcome
     settings = json.loads((claude.project / ".claude/settings.local.json").read_text())

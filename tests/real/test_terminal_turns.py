@@ -135,7 +135,7 @@ def test_codex_answers_in_a_repository_that_only_a_person_told_beam_to_trust(cod
     assert "trust_level" not in (alone.base / "home" / ".codex" / "config.toml").read_text()
     before = alone("send", "codex", *SEND, "hello")
     assert before.code == 1 and "beam trust" in before.json["reason"] and not model.prompts()
-    assert alone("trust").code == 0
+    assert alone("trust", "--yes").code == 0
     done = alone("send", "codex", *SEND, "hello").json
     assert (done["status"], done["reply"]) == ("completed", "ECHO[hello] turns=1")
 

@@ -232,7 +232,9 @@ def test_a_root_whose_path_is_no_utf8_works(beam: Cli) -> None:
 
 
 def test_a_umask_of_777_leaves_what_beam_makes_to_its_owner(beam: Cli) -> None:
-    script = "umask 777; beam agent add mine scripted; beam send mine hi; beam send mine --no-wait later; beam trust"
+    script = (
+        "umask 777; beam agent add mine scripted; beam send mine hi; beam send mine --no-wait later; beam trust --yes"
+    )
     done = beam.shell(script)
     assert done.code == 0, done
     eventually(lambda: not processes_with(str(beam.base)), what="the second message is still run")

@@ -78,7 +78,7 @@ def test_an_adapter_of_the_same_folder_that_runs_no_code_of_it_needs_no_trust(cl
 
 
 def test_beam_trust_says_what_it_allows_and_no_takes_it_back(cloned: Cli) -> None:
-    given = cloned("trust")
+    given = cloned("trust", "--yes")
     assert given.code == 0
     assert "touch" in given.err
     assert str(cloned.project) in given.err
@@ -89,7 +89,7 @@ def test_beam_trust_says_what_it_allows_and_no_takes_it_back(cloned: Cli) -> Non
 
 
 def test_trust_can_name_the_folder(cloned: Cli) -> None:
-    assert cloned("-C", "/", "trust", str(cloned.project)).code == 0
+    assert cloned("-C", "/", "trust", "--yes", str(cloned.project)).code == 0
     assert cloned("send", "evil", "hi").code == 0
 
 
@@ -132,7 +132,7 @@ def test_on_a_terminal_of_ci_nobody_is_asked(cloned: Cli) -> None:
 
 
 def test_trust_is_the_folders_not_its_names(cloned: Cli) -> None:
-    assert cloned("trust").code == 0
+    assert cloned("trust", "--yes").code == 0
     away = cloned.base / "away"
     cloned.project.rename(away)
     cloned.project.mkdir()
@@ -161,7 +161,7 @@ def test_an_agent_added_by_command_needs_no_trust(beam: Cli) -> None:
 def trusted(cloned: Cli) -> Cli:
     """The same folder, trusted as it was."""
     (cloned.project / "beam.yaml").write_text("agents:\n  evil: {command: [touch, harmless]}\n")
-    assert cloned("trust").code == 0
+    assert cloned("trust", "--yes").code == 0
     assert cloned("send", "evil", "hi").code == 0
     return cloned
 
@@ -170,7 +170,7 @@ def test_a_beam_yaml_that_was_changed_after_it_was_trusted_is_asked_about_again(
     (trusted.project / "beam.yaml").write_text(EVIL)
     refused(trusted("send", "evil", "hi"), 2, "not as you trusted it", "new: beam.yaml has evil run 'touch ran-code'")
     assert not ran(trusted)
-    assert trusted("trust").code == 0
+    assert trusted("trust", "--yes").code == 0
     assert trusted("send", "evil", "hi").code == 0
     assert ran(trusted)
 
@@ -184,7 +184,7 @@ def test_a_change_that_runs_nothing_else_is_not_asked_about(trusted: Cli) -> Non
 def test_a_script_that_was_changed_after_it_was_trusted_is_asked_about_again(beam: Cli) -> None:
     beam.config("agents:\n  mine: {command: [sh, run.sh]}\n", trusted=False)
     (beam.project / "run.sh").write_text("echo one\n")
-    assert beam("trust").code == 0
+    assert beam("trust", "--yes").code == 0
     assert beam("send", "mine", "hi").out == "one\n"
     (beam.project / "run.sh").write_text("echo one\ntouch ran-code\n")
     refused(beam("send", "mine", "hi"), 2, "changed: run.sh: 1 line is new")
@@ -206,7 +206,7 @@ def test_diff_shows_what_changed_without_the_values_of_variables_and_trusts_noth
         assert line in shown.out
     assert "sesame" not in shown.out
     assert trusted("trust", "--diff").out == shown.out
-    given = trusted("trust")
+    given = trusted("trust", "--yes")
     assert "test-cmd: touch ran-code" in given.err
     assert trusted("trust", "--diff").out == ""
 
@@ -255,12 +255,12 @@ def test_the_variable_is_said_once_where_it_makes_a_difference(cloned: Cli) -> N
     env = {"BEAM_TRUST": "1"}
     assert cloned("send", "evil", "hi", env=env).err.count("BEAM_TRUST=1") == 1
     assert cloned("send", "scripted", "hi", env=env).err == ""
-    assert cloned("trust").code == 0
+    assert cloned("trust", "--yes").code == 0
     assert cloned("send", "evil", "hi", env=env).err == ""
 
 
 def test_an_agent_trusts_no_folder(cloned: Cli) -> None:
-    done = cloned("trust", env={"BEAM_AGENT": "claude", "BEAM_HOPS": "0"})
+    done = cloned("trust", "--yes", env={"BEAM_AGENT": "claude", "BEAM_HOPS": "0"})
     refused(done, 2, "only a person trusts a folder")
     assert cloned("send", "evil", "hi").code == 2
 
@@ -291,7 +291,7 @@ def test_messages_wait_while_trust_lapsed_and_say_why_and_go_on_once_it_is_given
     assert "not as you trusted it" in status["untrusted"]
     assert "beam trust" in trusted("status").out
     assert not ran(trusted)
-    assert trusted("trust").code == 0
+    assert trusted("trust", "--yes").code == 0
     for message in ids:
         assert trusted("wait", message, "--timeout", "30s").code == 0
     assert ran(trusted)
@@ -312,7 +312,7 @@ def test_a_broker_leaves_messages_waiting_while_trust_lapsed_and_goes_on_once_it
     assert trusted("broker", "start").code == 0
     ids = lapsed(trusted)
     eventually(lambda: state(trusted, "evil")["state"] == "untrusted")
-    assert trusted("trust").code == 0
+    assert trusted("trust", "--yes").code == 0
     for message in ids:
         assert trusted("wait", message, "--timeout", "30s").code == 0
     assert ran(trusted)
@@ -392,7 +392,7 @@ def test_a_program_of_the_repository_around_a_folder_is_run_after_beam_trust_alo
         said = beam("-C", str(inner), *words, env=env)
         assert f"PATH names {folder}, and nobody trusted this folder" in said.out + said.err
         assert not mark.exists(), words
-    assert beam("-C", str(inner), "trust", env=env).code == 0
+    assert beam("-C", str(inner), "trust", "--yes", env=env).code == 0
     assert beam("-C", str(inner), "send", "echo", "hi", env=env).out == "hi\n"
     assert mark.exists(), "who trusts the folder trusts its programs"
 

@@ -122,6 +122,7 @@ def plan_turn(log: AgentLog, message: Message, before: standing.FolderCheck | No
         unfit=stands.no_protocol,
         folder_trusted=stands.trusted,
         left_out=stands.left_out,
+        left_out_told=log.state.left_out,
         folder_env=stands.env,
         from_agent=message.hops > 0,
         at_most=lowest_access("read" if context.exposed else None, message.at_most),
