@@ -11,7 +11,7 @@ __all__ = [
     "Message",
     "Options",
     "OptionFields",
-    "ModelCalls",
+    "Recording",
     "ModelCallCounts",
     "Access",
     "Outcome",
@@ -50,7 +50,6 @@ __all__ += [
     "outcomes",
     "pictures",
     "recordings",
-    "recordings_of_turns",
     "scenario_language",
     "screens",
     "team_hook",
@@ -96,14 +95,13 @@ _LAZY = {
     "beam.conversations.comparing": "Comparison",
     "beam.conversations.live_chat": "LiveChat NextTurn",
     "beam.conversations.machine": "PlanStep",
-    "beam.conversations.model_calls": "RunModelCalls",
     "beam.conversations.run_options": "RunProgress StepBegan Warned",
     "beam.conversations.refusal": "Refusal refusal_of",
     "beam.conversations.result": "CheckResult ReplayCounts RunResult StepResult TurnResult Verdict WorktreeResult",
     "beam.conversations.scenario": "Scenario",
     "beam.model.events": "AnyEvent Event RequestDifference",
     "beam.model.limits": "Limits",
-    "beam.model.message": "Access Message ModelCalls OptionFields Options",
+    "beam.model.message": "Access Message OptionFields Options Recording",
     "beam.model.notification": "NotifyTarget",
     "beam.model.outcome": "Class Denial ModelCallCounts ModelUsage Outcome Status Unfinished Usage",
     "beam.model.policy": "Policy",
@@ -137,7 +135,6 @@ _LAZY_MODULES = {
     "outcomes": "beam.model.outcome",
     "pictures": "beam.pty_adapter.picture",
     "recordings": "beam.testing.replay",
-    "recordings_of_turns": "beam.conversations.recording",
     "scenario_language": "beam.conversations.language",
     "screens": "beam.pty_adapter.replay",
     "team_hook": "beam.teams.hook",
@@ -203,13 +200,9 @@ if TYPE_CHECKING:
     from beam.conversations import (
         language as scenario_language,
     )
-    from beam.conversations import (
-        recording as recordings_of_turns,
-    )
     from beam.conversations.comparing import Comparison
     from beam.conversations.live_chat import LiveChat, NextTurn
     from beam.conversations.machine import PlanStep
-    from beam.conversations.model_calls import RunModelCalls
     from beam.conversations.refusal import Refusal, refusal_of
     from beam.conversations.result import (
         CheckResult,
@@ -228,7 +221,7 @@ if TYPE_CHECKING:
     from beam.model import transcript as transcripts
     from beam.model.events import AnyEvent, Event, RequestDifference
     from beam.model.limits import Limits
-    from beam.model.message import Access, Message, ModelCalls, OptionFields, Options
+    from beam.model.message import Access, Message, OptionFields, Options, Recording
     from beam.model.notification import NotifyTarget
     from beam.model.outcome import Class, Denial, ModelCallCounts, ModelUsage, Outcome, Status, Unfinished, Usage
     from beam.model.policy import Policy

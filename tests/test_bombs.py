@@ -65,7 +65,7 @@ class Calls:
         from beam.proxy.shared import ProxyState
 
         text = "".join(json.dumps(line) + "\n" for line in self.lines)
-        (self.folder / "exchanges.jsonl").write_text(text)
+        (self.folder / "model.exchanges.jsonl").write_text(text)
         assert sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file()) < 1_500_000
         ProxyState(ProxyOptions(replay=str(self.folder)), None, None)
         return "a recording"

@@ -30,6 +30,7 @@ CALLED_FROM_OUTSIDE = {
     "verify_request": "socketserver",
     "redirect_request": "urllib",
     "format_commands": "click",
+    "format_options": "click",
     "format_epilog": "click",
     "create_module": "import",
     "exec_module": "import",

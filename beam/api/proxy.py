@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from beam.agents.masks import all_masks, masks_of
 from beam.api.find import find_message
 from beam.base.errors import UsageError
 from beam.model.events import ModelCalled
-from beam.model.message import ModelCalls, Options
+from beam.model.message import Options, Recording
 from beam.model.outcome import ModelCallCounts, Outcome
 from beam.proxy.budget import Budget
 from beam.proxy.options import ProxyOptions
@@ -21,6 +21,7 @@ from beam.proxy.owner import ProxyProcess
 from beam.proxy.recording import read_info
 from beam.proxy.served import ServedRequest
 from beam.store.reader import Reader
+from beam.turns.lent import descriptor_of
 
 if TYPE_CHECKING:
     from beam.broker.inbox.context import RootContext
@@ -44,7 +45,7 @@ def start(
     record: Path | None,
     replay: Path | None,
     upstream: str,
-    fill: bool,
+    on_miss: Literal["stop", "live"],
     fork_at: int | None,
     fork_model: str,
     agent: str,
@@ -52,23 +53,29 @@ def start(
     max_tokens: int | None,
     budget_usd: float | None,
     token: str,
-    key_fd: int | None,
+    shield: str,
     places: Mapping[str, str] | None,
     seen: Callable[[ServedRequest], None] | None,
 ) -> ProxyProcess:
     """Start a proxy. Raises UsageError for options that do not go together, and the errors of `ProxyProcess`."""
     if replay is None and not upstream:
         raise UsageError("a proxy needs a model to ask, or a recording", "--upstream URL, or --replay DIR")
+    fill = on_miss == "live"
     if (fill or fork_at is not None) and not (replay and upstream):
-        raise UsageError("--fill and --fork-at go on with the model after a replay", "--replay DIR --upstream URL")
+        raise UsageError(
+            "--on-miss live and --fork-at go on with the model after a replay", "--replay DIR --upstream URL"
+        )
     if fork_model and fork_at is None:
         raise UsageError("--model names the model of a fork", "--fork-at N --model NAME")
     if record is not None and replay is not None and record.resolve() == replay.resolve():
         raise UsageError(
-            "a fork is recorded into another folder than it is replayed from", "--fill adds to a recording"
+            "a fork is recorded into another folder than it is replayed from", "--on-miss live adds to a recording"
         )
-    if (key_fd is None) != (not token):
-        raise UsageError("a shielded key needs a dummy for the agent, and the other way round", "--key-fd N --token T")
+    if bool(shield) != bool(token):
+        raise UsageError(
+            "a shielded key needs a dummy for the agent, and the other way round", "--shield fd:3 --token T"
+        )
+    key_fd = descriptor_of(shield) if shield else None
     own = read_info(replay).agent if replay is not None and not agent else agent
     return ProxyProcess(
         ProxyOptions(
@@ -88,6 +95,7 @@ def start(
         environ,
         served=seen or _ignore,
         key_fd=key_fd,
+        secret=shield if key_fd is None else "",
     )
 
 
@@ -102,13 +110,13 @@ def calls_of(context: RootContext, message_id: str) -> list[ModelCalled]:
     return [event for event in events if isinstance(event, ModelCalled) and event.message_id == whole]
 
 
-def compare_runs(send: Callable[..., Outcome], agent: str, text: str, *, upstream: str) -> ProxyChecked:
+def compare_runs(send: Callable[..., Outcome], agent: str, text: str) -> ProxyChecked:
     """Run the prompt twice, the second time from a recording of the first run, and return how the requests differ."""
     with tempfile.TemporaryDirectory(prefix="beam-doctor-") as directory:
         recording = str(Path(directory) / "recording")
-        options = Options(once=True, model_calls=ModelCalls(record=recording, upstream=upstream))
+        options = Options(once=True, recording=Recording(record=recording, depth="model"))
         first = send(agent, text, options=options)
-        again = Options(once=True, model_calls=ModelCalls(replay=recording))
+        again = Options(once=True, recording=Recording(replay=recording, depth="model"))
         calls: list[ModelCalled] = []
 
         def look(event: object) -> None:

@@ -41,7 +41,7 @@ def chat(
         None, "--turns", metavar="N", min=1, help=f"{_FOR_SEVERAL}end after N turns; default 20."
     ),
     until: str | None = option(None, "--until", metavar="TEXT", help=f"{_FOR_SEVERAL}end once one of them says this."),
-    budget: float | None = option(None, "--budget-usd", metavar="USD", min=0, help=f"{_FOR_SEVERAL}end at this cost."),
+    budget: float | None = option(None, "--budget", metavar="USD", min=0, help=f"{_FOR_SEVERAL}end at this cost."),
     max_tokens: int | None = option(
         None, "--max-tokens", metavar="N", min=1, help=f"{_FOR_SEVERAL}end at this many tokens."
     ),
@@ -69,16 +69,16 @@ def chat(
     from beam.cli import prompt
 
     given = {
-        "topic": topic, "turns": turns, "until": until, "budget-usd": budget, "max-tokens": max_tokens, "time": time,
+        "topic": topic, "turns": turns, "until": until, "budget": budget, "max-tokens": max_tokens, "time": time,
         "moderator": moderator, "by-address": by_address or None, "name": name,
     }  # fmt: skip
     beam = call.beam
     beam.check_person("chats")
     is_watched = _is_watched()
     options = Options(
-        access=prompt.parse_access(access),
+        access=prompt.parse_word("--access", access, prompt.ACCESSES),
         model=model,
-        via=prompt.parse_mode(via),
+        via=prompt.parse_word("--via", via, prompt.MODES),
         timeout=durations.parse(timeout) if timeout is not None else None,
         rules=prompt.rule_lists(allow=allow, ask=ask, deny=deny),
     )

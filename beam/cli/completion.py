@@ -71,8 +71,11 @@ _OPTION_VALUES = {
     "--until": ("idle", "asking", "finished"),
     "--require": ("structured", "whole"),
     "--tolerate": ("denied",),
+    "--context": ("recent", "full", "summary"),
+    "--depth": ("turn", "model", "turn,model"),
+    "--on-miss": ("stop", "live", "nearest"),
 }
-_FILE_OPTIONS = frozenset({"--file", "--attach", "--schema", "--root", "-C", "--claude-home"})
+_FILE_OPTIONS = frozenset({"--file", "--attach", "--schema", "--record", "--replay", "--root", "-C", "--claude-home"})
 _AGENT_METAVARS = frozenset({"AGENT", "[AGENT]...", "AGENT|ID"})
 _ID_METAVARS = frozenset({"ID", "[ID]", "[ID]...", "AGENT|ID"})
 

@@ -99,6 +99,17 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, the usual options, and then the groups of the other options."""
+        sections: dict[str, list[Any]] = {}
+        for each in self.get_params(ctx):
+            usual = "Arguments" if each.param_type_name == "argument" else "Options"
+            if row := each.get_help_record(ctx):
+                sections.setdefault(getattr(each, "rich_help_panel", None) or usual, []).append(row)
+        for name, rows in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(rows)
+
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         _write_examples(ctx.command_path, formatter)
 

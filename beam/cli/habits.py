@@ -81,7 +81,7 @@ OPTION_HINTS: dict[str, str] = {
     ),
     **dict.fromkeys(("--system-prompt", "--append-system-prompt", "--system"), _SYSTEM),
     **dict.fromkeys(("-m", "--model"), "type: beam send AGENT --model NAME TEXT"),
-    "-s": f"for a session: AGENT@NAME or --session NAME; for a system prompt: {_SYSTEM}",
+    "-s": f"for a session: AGENT@NAME; for a system prompt: {_SYSTEM}",
     **dict.fromkeys(("--cwd", "--cd", "-C", "--add-dir", "--dir"), _FOLDER),
     **dict.fromkeys(
         ("--async", "--background", "--detach", "-d", "--bg"), "--no-wait prints the message's id and returns"
@@ -99,11 +99,32 @@ OPTION_HINTS: dict[str, str] = {
 }
 
 
+# Options that a command had once, and what says it now.
 _LATER = "cron and systemd send it later; their lines are in docs/scripts.md: cron, systemd-run"
 
-# Options that a command had once, and what says it now.
+_MISS = {"--fill": "--on-miss live", "--exact-at-least": "--json has the number, at .model_calls.exact"}
+_BUDGET = {"--budget-usd": "--budget USD"}
+_RECORDED = {
+    "--record-model": "--record DIR --depth model",
+    "--replay-model": "--replay DIR --depth model",
+    "--replay-mode": "--on-miss stop (it was strict), nearest (lenient) or live (fill)",
+    **_MISS,
+    **_BUDGET,
+}
+_UPSTREAM = {"--upstream": "it is a setting of the agent: beam agent set AGENT upstream=URL"}
 OLD_OPTIONS: dict[str, dict[str, str]] = {
-    "beam send": dict.fromkeys(("--at", "--every"), _LATER),
+    "beam send": {
+        **dict.fromkeys(("--at", "--every"), _LATER),
+        **_RECORDED,
+        **_UPSTREAM,
+        "--key-fd": "--shield fd:N",
+        "--secret": "--shield NAME",
+        "--session": "a session is AGENT@NAME: beam send AGENT@NAME TEXT",
+    },
+    "beam run": _RECORDED,
+    "beam chat": _BUDGET,
+    "beam proxy": {**_MISS, **_BUDGET, "--key-fd": "--shield fd:N"},
+    "beam proxy doctor": _UPSTREAM,
 }
 
 

@@ -54,6 +54,11 @@ def argument(default: Any, **settings: Any) -> Any:
     return Declaration(default, (), settings, is_option=False)
 
 
+def group(name: str) -> Callable[..., Any]:
+    """Return a function like `option`, for the options that the help shows under this heading."""
+    return lambda default, *names, **settings: option(default, *names, rich_help_panel=name, **settings)
+
+
 class Parameter:
     """One parameter of a command: its name in the function, its annotation, and its declaration."""
 

@@ -6,22 +6,43 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, cast, get_args
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, get_args
 
 from msgspec import UNSET, UnsetType
 
 from beam import Access, LimitError, NotFoundError, UsageError
 from beam.cli.context import Context
+from beam.cli.parameters import group
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from beam import Beam, RuleLists
+    from beam import Beam, Recording, RuleLists
 
+T = TypeVar("T")
+
+ACCESSES = get_args(Access)
 MODES = ("auto", "dialogue", "exec", "terminal")
 _MAX_BYTES = 64 * 1024 * 1024  # far above any limit on prompts; a stream may be endless
 _SHELLS = ("sh", "bash", "dash", "ash", "busybox", "ksh", "zsh")
+_recorded = group("Recordings")
+RECORD = _recorded(None, "--record", metavar="DIR", help="Record into this folder.")
+REPLAY = _recorded(None, "--replay", metavar="DIR", help="Answer from this folder.")
+DEPTH = _recorded(
+    None,
+    "--depth",
+    metavar="WORDS",
+    help="turn (default): a replay runs no agent and no tool. model: it runs the agent without its model. turn,model: "
+    "record both.",
+)
+ON_MISS = _recorded(
+    None,
+    "--on-miss",
+    metavar="WORD",
+    help="What answers what was not recorded: nothing (stop, the default), the agent or its model (live), or the next "
+    "recorded turn (nearest).",
+)
 
 
 def read(words: list[str], paths: list[str], call: Context, schema: str | None = None) -> str:
@@ -216,27 +237,15 @@ def _wait_for_text(call: Context) -> None:
         call.note("waiting for stdin (</dev/null if nothing comes)")
 
 
-def parse_access(word: str | None) -> Access | None:
-    """Return the value of --access; None if the option was not given. Raises UsageError for an unknown value."""
-    if word is None or word in get_args(Access):
-        return cast("Access | None", word)
-    raise UsageError(f"--access {word}: unknown access", f"use one of {', '.join(get_args(Access))}", subject=word)
-
-
-def parse_mode(word: str | None) -> str | None:
-    """Return the value of --via; None if the option was not given. Raises UsageError for an unknown value."""
-    if word is None or word in MODES:
-        return word
-    raise UsageError(f"--via {word}: unknown mode", f"use one of {', '.join(MODES)}", subject=word)
-
-
-def parse_require(word: str | None) -> Literal["structured", "whole"] | UnsetType:
-    """Return the value of --require; UNSET if the option was not given. Raises UsageError for an unknown value."""
+def parse_word(name: str, word: str | None, known: tuple[T, ...]) -> T | None:
+    """Return the value of the option `name`, which is one of the `known` words; None if the option was not given.
+    Raises UsageError for any other word."""
+    for each in known:
+        if word == each:
+            return each
     if word is None:
-        return UNSET
-    if word in ("structured", "whole"):
-        return cast('Literal["structured", "whole"]', word)
-    raise UsageError(f"--require {word}: unknown evidence", "use --require structured or whole", subject=word)
+        return None
+    raise UsageError(f"{name} {word}: unknown word", f"{name} {'|'.join(map(str, known))}", subject=word)
 
 
 def check_slash(text: str) -> bool:
@@ -246,14 +255,25 @@ def check_slash(text: str) -> bool:
     raise UsageError(f"{text[:80]!r} is no slash command", "for example: beam send claude --slash /compact")
 
 
-def parse_tolerate(word: str | None) -> Literal["denied"] | UnsetType:
-    """Return the value of --tolerate, a status that counts as success; UNSET if the option was not given. Raises
-    UsageError for an unknown value."""
-    if word is None:
-        return UNSET
-    if word == "denied":
-        return "denied"
-    raise UsageError(f"--tolerate {word}: unknown status", "use --tolerate denied", subject=word)
+def parse_recording(
+    call: Context, record: str | None, replay: str | None, depth: str | None, on_miss: str | None
+) -> Recording:
+    """Return the value of --record, --replay, --depth and --on-miss; one without a folder if none was given.
+
+    Raises UsageError for an unknown value, and for --depth or --on-miss alone.
+    """
+    from beam import Recording, messages
+
+    if record is None and replay is None:
+        for name, word in (("--depth", depth), ("--on-miss", on_miss)):
+            if word is not None:
+                raise UsageError(f"{name} is for --record DIR and --replay DIR", f"add one, or leave {name} out")
+    return Recording(
+        record="" if record is None else str(call.path(record)),
+        replay="" if replay is None else str(call.path(replay)),
+        depth=parse_word("--depth", depth, get_args(messages.Depth)) or "turn",
+        on_miss=parse_word("--on-miss", on_miss, get_args(messages.OnMiss)) or "stop",
+    )
 
 
 def read_schema(path: str | None, call: Context) -> str | None:

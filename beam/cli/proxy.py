@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from beam import ExitCode, UsageError
+from beam.cli import prompt
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
@@ -27,25 +28,25 @@ def proxy(
     record: str | None = option(None, "--record", metavar="DIR", help="Record all model calls into this folder."),
     replay: str | None = option(None, "--replay", metavar="DIR", help="Answer model calls from this folder."),
     upstream: str = option("", "--upstream", metavar="URL", help="The model's API, as https://api.anthropic.com."),
-    fill: bool = option(False, "--fill", help="With --replay: let the model answer what was not recorded; record it."),
+    on_miss: str | None = option(
+        None,
+        "--on-miss",
+        metavar="WORD",
+        help="With --replay: refuse what was not recorded (stop), or ask the model and record it (live).",
+    ),
     fork_at: int | None = option(
         None, "--fork-at", metavar="N", min=1, help="With --replay: from the N-th model call on, ask the model."
     ),
     model: str = option("", "--model", metavar="NAME", help="With --fork-at: the model that is asked."),
-    exact_at_least: int | None = option(
-        None, "--exact-at-least", metavar="N", min=0, help="Exit with 1 if fewer calls were replayed exactly."
-    ),
     agent: str = option("", "--agent", metavar="ADAPTER", help="The agent CLI that sends the requests; default: any."),
     place: list[str] = option(
         [], "--place", metavar="NAME=DIR", help="A folder that requests may name, such as cwd=/srv/project; repeatable."
     ),
     port: int = option(0, "--port", metavar="N", min=0, max=65535, help="Port on 127.0.0.1; 0 chooses a free one."),
     max_tokens: int | None = option(None, "--max-tokens", metavar="N", min=1, help="Refuse calls beyond this."),
-    budget: float | None = option(
-        None, "--budget", "--budget-usd", metavar="USD", min=0, help="Refuse calls beyond this cost."
-    ),
-    key_fd: int | None = option(
-        None, "--key-fd", metavar="N", min=3, help="Read the API key from this descriptor; needs --token."
+    budget: float | None = option(None, "--budget", metavar="USD", min=0, help="Refuse calls beyond this cost."),
+    shield: str = option(
+        "", "--shield", metavar="KEY", help="Where the API key is, fd:3 or its name in the keyring; needs --token."
     ),
     token: str = option("", "--token", metavar="WORD", help="The dummy key that the agent must give."),
     as_json: bool = option(False, "--json", help="Print JSON Lines: the URL, each call, and the counts."),
@@ -74,7 +75,7 @@ def proxy(
             record=None if record is None else call.path(record),
             replay=None if replay is None else call.path(replay),
             upstream=upstream,
-            fill=fill,
+            on_miss=prompt.parse_word("--on-miss", on_miss, ("stop", "live")) or "stop",
             fork_at=fork_at,
             fork_model=model,
             agent=agent,
@@ -82,7 +83,7 @@ def proxy(
             max_tokens=max_tokens,
             budget_usd=budget,
             token=token,
-            key_fd=key_fd,
+            shield=shield,
             places=places or {"cwd": str(call.cwd), "home": call.beam.environ.get("HOME", "")},
             seen=seen,
         ) as running,
@@ -99,8 +100,6 @@ def proxy(
         write_json({"counts": _json_value(counts)})
     else:
         call.note(_counts_text(counts, is_replay=replay is not None))
-    if exact_at_least is not None and counts.exact < exact_at_least:
-        return int(ExitCode.FAILED)
     return int(ExitCode.FAILED) if counts.unmatched else 0
 
 
@@ -156,7 +155,7 @@ def why(
             for line in _difference_lines(difference):
                 write_line(f"    {line}")
     if not calls:
-        call.note(f"no model call of {message} went through a proxy: beam send --replay-model DIR")
+        call.note(f"no model call of {message} went through a proxy: beam send --replay DIR --depth model")
     return 0
 
 
@@ -165,14 +164,13 @@ def doctor(
     call: Context,
     agent: str = argument(..., metavar="AGENT", help="The agent to check."),
     text: str = argument(..., metavar="TEXT", help="The prompt, which is sent twice."),
-    upstream: str = option("", "--upstream", metavar="URL", help="The model's API, if the settings don't say it."),
     as_json: bool = option(False, "--json", help="Print one JSON object."),
 ) -> int:
     """Send a prompt twice, the second time from a recording of the first, and name what is not deterministic.
 
     Both run in temporary sessions. The first one costs what a turn costs.
     """
-    found = call.beam.check_determinism(agent, text, upstream=upstream)
+    found = call.beam.check_determinism(agent, text)
     if as_json:
         write_json(_json_value(found))
     else:

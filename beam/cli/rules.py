@@ -66,7 +66,9 @@ def test(
 
     rules = prompt.rule_lists(allow=allow, ask=ask, deny=deny)
     more = None if rules is UNSET else rules
-    found = call.beam.try_rules(agent, tool, access=prompt.parse_access(access), via=prompt.parse_mode(via), more=more)
+    asked = prompt.parse_word("--access", access, prompt.ACCESSES)
+    mode = prompt.parse_word("--via", via, prompt.MODES)
+    found = call.beam.try_rules(agent, tool, access=asked, via=mode, more=more)
     if as_json:
         write_json(found)
         return

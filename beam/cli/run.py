@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING, TypeVar
 
 from beam import BeamError, DiskError, SignalledError, UntrustedError, UsageError
+from beam.cli import prompt
 from beam.cli.commands import App
 from beam.cli.context import Context
-from beam.cli.parameters import argument, option
+from beam.cli.parameters import argument, group, option
 from beam.cli.report_file import ReportFile
 from beam.cli.streams import is_interactive
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from beam.cli.reporter import Reporter
 
 T = TypeVar("T")
+_limit, _repeats, _report = group("Limits"), group("Repeats"), group("Reports")
 
 app = App()
 
@@ -34,77 +36,45 @@ def run(
     ci: bool = option(False, "--ci", help="Fail a turn with a denial or without an answer; as with CI=true."),
     no_ci: bool = option(False, "--no-ci", help="Leave this to the file's checks, even with CI=true."),
     fail_fast: bool = option(False, "--fail-fast", help="End the run at the first step that fails."),
-    budget: float | None = option(
-        None, "--budget-usd", metavar="USD", min=0, help="Stop the run at this cost (exit code 7)."
+    as_json: bool = option(False, "--json", help="Print the result, or the plan, as one JSON object."),
+    budget: float | None = _limit(
+        None, "--budget", metavar="USD", min=0, help="Stop the run at this cost (exit code 7)."
     ),
-    max_tokens: int | None = option(
+    max_tokens: int | None = _limit(
         None, "--max-tokens", metavar="N", min=1, help="Stop the run at this many tokens (exit code 7)."
     ),
-    repeat: int | None = option(None, "--repeat", metavar="N", min=1, help="Run it N times."),
-    pass_rate: float | None = option(
+    repeat: int | None = _repeats(None, "--repeat", metavar="N", min=1, help="Run it N times."),
+    pass_rate: float | None = _repeats(
         None, "--pass-rate", metavar="R", min=0, max=1, help="The share of runs that must pass, 0 to 1; default 1."
     ),
-    record: str | None = option(None, "--record", metavar="DIR", help="Write each turn into this folder."),
-    replay: str | None = option(
-        None, "--replay", metavar="DIR", help="Answer from these recorded turns: no agent runs, and no tool."
-    ),
-    replay_mode: str | None = option(
-        None,
-        "--replay-mode",
-        metavar="WORD",
-        help="strict: the same prompts only; lenient: else the next turn; fill: else the agent runs.",
-    ),
-    record_model: str | None = option(
-        None, "--record-model", metavar="DIR", help="Record the model calls of all turns into this folder."
-    ),
-    replay_model: str | None = option(
-        None,
-        "--replay-model",
-        metavar="DIR",
-        help="Run the agents with their tools; answer their model calls from this folder.",
-    ),
-    fill: bool = option(False, "--fill", help="With --replay-model: let the model answer what was not recorded."),
-    exact_at_least: int | None = option(
-        None,
-        "--exact-at-least",
-        metavar="N",
-        min=0,
-        help="Fail if fewer model calls were replayed exactly (exit code 13).",
-    ),
-    junit: str | None = option(None, "--junit", metavar="FILE", help="Write the result as JUnit XML."),
-    style: str | None = option(
+    record: str | None = prompt.RECORD,
+    replay: str | None = prompt.REPLAY,
+    depth: str | None = prompt.DEPTH,
+    on_miss: str | None = prompt.ON_MISS,
+    junit: str | None = _report(None, "--junit", metavar="FILE", help="Write the result as JUnit XML."),
+    style: str | None = _report(
         None, "--format", metavar="WORD", help="text, github or gitlab; default: as the environment says."
     ),
-    as_json: bool = option(False, "--json", help="Print the result, or the plan, as one JSON object."),
 ) -> int:
     """Run a scenario: several agents, in one file, with checks.
 
     Everything in the file is checked before anything runs. The exit code is 0 if all steps passed, 13 if a check
     failed, 7 at a budget, else that of the first turn that failed: docs/scenarios.md, docs/exit-codes.md.
     """
-    from beam import recordings_of_turns
     from beam.cli.render.run import plan_lines
     from beam.cli.render.text import write_json, write_line
     from beam.cli.reporter import Reporter
 
-    mode = recordings_of_turns.mode_of(replay_mode)
     if ci and no_ci:
         raise UsageError("--ci and --no-ci don't go together", "leave one out")
-    if replay_mode is not None and replay is None:
-        raise UsageError("--replay-mode is for --replay DIR", "add it, or leave --replay-mode out")
-    from beam.cli.model_calls import run_settings
-
     reporter = Reporter(call, file, style, as_json=as_json)
     report = ReportFile(call.path(junit), junit) if junit is not None and not dry_run else None
     with _report_refusals(reporter, file, report):
-        calls = run_settings(
-            call, record=record_model, replay=replay_model, fill=fill, exact_at_least=exact_at_least, turns=replay
-        )
+        recording = prompt.parse_recording(call, record, replay, depth, on_miss)
         beam = call.beam
         scenario = beam.scenario(file, variables=variables_of(set_), name=name)
-        is_answered = replay is not None and mode != "fill"
         if dry_run:
-            steps = beam.plan(scenario, replay=is_answered)
+            steps = beam.plan(scenario, replay=not recording.needs_agents)
             if as_json:
                 write_json({"v": 1, "name": scenario.name, "steps": steps})
             for line in () if as_json else plan_lines(scenario.name, steps):
@@ -123,10 +93,7 @@ def run(
                 max_tokens=max_tokens,
                 repeat=repeat,
                 pass_rate=pass_rate,
-                record=call.path(record) if record is not None else None,
-                replay=call.path(replay) if replay is not None else None,
-                replay_mode=mode,
-                model_calls=calls,
+                recording=recording,
                 seen=reporter.on_progress,
             )
 

@@ -1,4 +1,4 @@
-"""`beam secret`: API keys in the system's keyring, for `beam send --shield --secret NAME`."""
+"""`beam secret`: API keys in the system's keyring, for `beam send --shield NAME`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def set_(call: Context, name: str = argument(..., metavar="NAME", help="What to 
     else:
         key = sys.stdin.readline(16 * 1024)
     call.beam.keep_secret(name, key.strip())
-    call.note(f"kept; use it: beam send AGENT --shield --secret {name}")
+    call.note(f"kept; use it: beam send AGENT --shield {name}")
 
 
 @app.verb("rm")

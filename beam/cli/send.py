@@ -10,12 +10,15 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from beam import Message, Options, Outcome, SignalledError, UnsupportedError, UntrustedError, UsageError
+from beam.cli import prompt
 from beam.cli.commands import App
 from beam.cli.context import Context
-from beam.cli.parameters import argument, option
+from beam.cli.parameters import argument, group, option
 from beam.cli.streams import is_interactive
 
 T = TypeVar("T")
+_session, _limit, _answer = group("Sessions"), group("Limits"), group("Answers")
+_several, _key = group("Several agents"), group("Keys")
 
 app = App()
 
@@ -31,104 +34,84 @@ def send(
     attach: list[str] = option([], "--attach", metavar="PATH", help="Attach this file."),
     model: str | None = option(None, "-m", "--model", metavar="NAME", help="The model for this turn."),
     access: str | None = option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
-    allow: list[str] = option([], "--allow", metavar="RULE", help="Let this through, as in 'Bash(git log *)'."),
-    ask: list[str] = option([], "--ask", metavar="RULE", help="Ask a person about this."),
-    deny: list[str] = option([], "--deny", metavar="RULE", help="Deny this, whatever else allows it."),
-    schema: str | None = option(None, "--schema", metavar="FILE", help="A JSON Schema that the answer must follow."),
     via: str | None = option(
         None,
         "--via",
         metavar="MODE",
         help="How to run the agent: exec (headless), dialogue (its own protocol) or terminal (its TUI); default: auto.",
     ),
-    require: str | None = option(
+    new: bool = option(False, "--new", help="Start a new session; the agent's current one is archived."),
+    timeout: str | None = option(None, "--timeout", metavar="D", help="Stop the turn after this long (90s, 30m)."),
+    budget: float | None = option(None, "--budget", metavar="USD", min=0, help="Limit the turn's cost."),
+    no_wait: bool = option(False, "--no-wait", help="Print the message's id and return."),
+    steer: bool = option(
+        False, "--steer", help="Give the text to the turn that runs; exit 0 once the agent has read it."
+    ),
+    as_json: bool = option(False, "--json", help="Print the outcome as one JSON object."),
+    as_events: bool = option(False, "--events", help="Print events as JSON Lines, ending with turn.finished."),
+    once: bool = _session(False, "--once", help="Run in a temporary session, in parallel to the agent's queue."),
+    keep: str | None = _session(
+        None, "--keep", metavar="D", help="Keep the agent's process for the next message, for at most this long."
+    ),
+    context_from: str | None = _session(
+        None, "--context-from", metavar="AGENT", help="Quote that agent's history below the prompt."
+    ),
+    context: str | None = _session(
+        None, "--context", metavar="WORD", help="With --context-from: recent (default), full or summary."
+    ),
+    slash: bool = _session(False, "--slash", help="TEXT is a slash command of the agent's CLI, such as /compact."),
+    allow: list[str] = option(
+        [], "--allow", metavar="RULE", help="Let this through, as in 'Bash(git log *)'.", rich_help_panel="Rules"
+    ),
+    ask: list[str] = option([], "--ask", metavar="RULE", help="Ask a person about this.", rich_help_panel="Rules"),
+    deny: list[str] = option(
+        [], "--deny", metavar="RULE", help="Deny this, whatever else allows it.", rich_help_panel="Rules"
+    ),
+    max_turns: int | None = _limit(None, "--max-turns", metavar="N", min=1, help="Limit the agent's model calls."),
+    max_tokens: int | None = _limit(
+        None, "--max-tokens", metavar="N", min=1, help="Limit the tokens of the turn's model calls."
+    ),
+    deadline: str | None = _limit(
+        None, "--deadline", metavar="D", help="Give up if the turn has not begun within this time."
+    ),
+    no_circuit: bool = _limit(
+        False, "--no-circuit", help="Send also to an agent that failed so often that beam pauses it."
+    ),
+    schema: str | None = _answer(None, "--schema", metavar="FILE", help="A JSON Schema that the answer must follow."),
+    require: str | None = _answer(
         None,
         "--require",
         metavar="WORD",
         help="`structured`: fail if the turn's end is only visible on a screen. `whole`: fail if nobody would know "
         "that the answer was cut off; the turn's model calls go through a proxy if that is needed.",
     ),
-    tolerate: str | None = option(
+    tolerate: str | None = _answer(
         None, "--tolerate", metavar="WORD", help="`denied`: exit with 0 even if a request was denied."
     ),
-    new: bool = option(False, "--new", help="Start a new session; the agent's current one is archived."),
-    once: bool = option(False, "--once", help="Run in a temporary session, in parallel to the agent's queue."),
-    session: str | None = option(
-        None, "--session", metavar="NAME", help="The same as AGENT@NAME: a session beside the agent's own."
-    ),
-    context_from: str | None = option(
-        None, "--context-from", metavar="AGENT", help="Quote that agent's history below the prompt."
-    ),
-    context: str | None = option(
-        None, "--context", metavar="WORD", help="With --context-from: recent (default), full or summary."
-    ),
-    key: str | None = option(
-        None, "--key", metavar="K", help="Idempotency key: sending again with the same key returns the first outcome."
-    ),
-    sender: str | None = option(
-        None, "--from", metavar="NAME", help="Send in the name of another agent; the journal records who did."
-    ),
-    judge: str | None = option(
+    judge: str | None = _several(
         None, "--judge", metavar="AGENT", help="With several receivers: the agent that compares their answers."
     ),
-    rubric: str | None = option(None, "--rubric", metavar="TEXT", help="What --judge scores the answers by."),
-    no_wait: bool = option(False, "--no-wait", help="Print the message's id and return."),
-    slash: bool = option(False, "--slash", help="TEXT is a slash command of the agent's CLI, such as /compact."),
-    steer: bool = option(
-        False, "--steer", help="Give the text to the turn that runs; exit 0 once the agent has read it."
+    rubric: str | None = _several(None, "--rubric", metavar="TEXT", help="What --judge scores the answers by."),
+    sender: str | None = _several(
+        None, "--from", metavar="NAME", help="Send in the name of another agent; the journal records who did."
     ),
-    replies: int | None = option(
+    replies: int | None = _several(
         None, "--replies", metavar="N", min=0, help="How many answers to pass between the two agents; default 1."
     ),
-    timeout: str | None = option(None, "--timeout", metavar="D", help="Stop the turn after this long (90s, 30m)."),
-    deadline: str | None = option(
-        None, "--deadline", metavar="D", help="Give up if the turn has not begun within this time."
+    record: str | None = prompt.RECORD,
+    replay: str | None = prompt.REPLAY,
+    depth: str | None = prompt.DEPTH,
+    on_miss: str | None = prompt.ON_MISS,
+    key: str | None = _key(
+        None, "--key", metavar="K", help="Idempotency key: sending again with the same key returns the first outcome."
     ),
-    no_circuit: bool = option(
-        False, "--no-circuit", help="Send also to an agent that failed so often that beam pauses it."
-    ),
-    keep: str | None = option(
-        None, "--keep", metavar="D", help="Keep the agent's process for the next message, for at most this long."
-    ),
-    max_turns: int | None = option(None, "--max-turns", metavar="N", min=1, help="Limit the agent's model calls."),
-    budget: float | None = option(
-        None, "--budget", "--budget-usd", metavar="USD", min=0, help="Limit the turn's cost."
-    ),
-    max_tokens: int | None = option(
-        None, "--max-tokens", metavar="N", min=1, help="Limit the tokens of the turn's model calls."
-    ),
-    record_model: str | None = option(
-        None, "--record-model", metavar="DIR", help="Record the turn's model calls into this folder."
-    ),
-    replay_model: str | None = option(
-        None, "--replay-model", metavar="DIR", help="Answer the turn's model calls from this folder; ask no model."
-    ),
-    fill: bool = option(False, "--fill", help="With --replay-model: let the model answer what was not recorded."),
-    exact_at_least: int | None = option(
-        None, "--exact-at-least", metavar="N", min=0, help="Fail if fewer model calls were replayed exactly."
-    ),
-    upstream: str | None = option(
-        None, "--upstream", metavar="URL", help="Where the model's API is, if the agent's settings don't say it."
-    ),
-    shield: bool = option(False, "--shield", help="Keep the API key from the agent: it gets a dummy for this turn."),
-    key_fd: int | None = option(
-        None, "--key-fd", metavar="N", min=3, help="With --shield: read the API key from this descriptor."
-    ),
-    secret: str | None = option(
-        None, "--secret", metavar="NAME", help="With --shield: take the API key of this name from the keyring."
-    ),
-    record: str | None = option(None, "--record", metavar="DIR", help="Add the turn to this folder of recorded turns."),
-    replay: str | None = option(
-        None, "--replay", metavar="DIR", help="Answer from these recorded turns: no agent runs, and no tool."
-    ),
-    replay_mode: str | None = option(
+    shield: str | None = _key(
         None,
-        "--replay-mode",
-        metavar="WORD",
-        help="strict, lenient or fill: what answers a prompt that is not recorded.",
+        "--shield",
+        metavar="KEY",
+        help="Keep the API key from the agent: it gets a dummy for this turn. The real one is at KEY: fd:3 (a "
+        "descriptor), or its name in the keyring.",
     ),
-    as_json: bool = option(False, "--json", help="Print the outcome as one JSON object."),
-    as_events: bool = option(False, "--events", help="Print events as JSON Lines, ending with turn.finished."),
 ) -> int:
     """Send a message to an agent and print its answer.
 
@@ -138,14 +121,12 @@ def send(
     """
     given = dict(locals())
     from beam import durations
-    from beam.cli import prompt
-    from beam.cli.model_calls import send_settings
 
     if as_json and as_events:
         raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
     if no_wait and as_events:
         raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
-    names = [_receiver_name(name, session, has_text=bool(text)) for name in agent.split(",")]
+    names = [_receiver_name(name, has_text=bool(text)) for name in agent.split(",")]
     is_several = "," in agent
     if (judge is not None or rubric is not None) and not is_several:
         raise UsageError("--judge compares the answers of several agents", "beam send A,B TEXT --judge C")
@@ -161,9 +142,7 @@ def send(
             raise UsageError("--steer is for one agent", "steer them one after the other")
         call.note(beam.steer(names[0], prompt_text))
         return 0
-    if record is not None or replay is not None or replay_mode is not None:
-        _use_recording(call, record, replay, replay_mode, no_wait=no_wait)
-    asked = prompt.parse_access(access)
+    asked = prompt.parse_word("--access", access, prompt.ACCESSES)
     is_asked = asked is None and not no_wait and key is None and is_interactive(sys.stdin, sys.stderr)
     given_options = {
         "attach": bool(attach),
@@ -172,33 +151,25 @@ def send(
         "model": model is not None,
         "schema": schema is not None,
     }
+    recording = prompt.parse_recording(call, record, replay, depth, on_miss)
     options = Options(
         access=asked,
         model=model,
         new=new,
         once=once,
         schema=prompt.read_schema(schema, call),
-        via=prompt.parse_mode(via),
+        via=prompt.parse_word("--via", via, prompt.MODES),
         timeout=durations.parse(timeout) if timeout is not None else None,
         max_turns=max_turns,
         budget_usd=budget,
-        require=prompt.parse_require(require),
-        tolerate=prompt.parse_tolerate(tolerate),
+        require=prompt.parse_word("--require", require, ("structured", "whole")) or UNSET,
+        tolerate=prompt.parse_word("--tolerate", tolerate, ("denied",)) or UNSET,
         no_circuit=True if no_circuit else UNSET,
         keep=durations.parse(keep) if keep is not None else UNSET,
         rules=prompt.rule_lists(allow=allow, ask=ask, deny=deny),
         max_tokens=UNSET if max_tokens is None else max_tokens,
-        model_calls=send_settings(
-            call,
-            record=record_model,
-            replay=replay_model,
-            fill=fill,
-            exact_at_least=exact_at_least,
-            upstream=upstream,
-            shield=shield,
-            key_fd=key_fd,
-            secret=secret,
-        ),
+        recording=recording if recording.folder else UNSET,
+        shield=UNSET if shield is None else shield,
         slash=prompt.check_slash(prompt_text) if slash else UNSET,
     )
 
@@ -220,14 +191,10 @@ def send(
     if is_several:
         from beam.cli import several
 
-        several.check_options(names, as_events=as_events, key_fd=key_fd, no_wait=no_wait, judge=judge)
+        several.check_options(names, as_events=as_events, shield=shield, no_wait=no_wait, judge=judge)
         messages = [with_folder_trust(call, lambda name=name: compose(name)) for name in names]  # type: ignore[misc]
         return several.send(call, messages, judge=judge, rubric=rubric, no_wait=no_wait, as_json=as_json)
     message = with_folder_trust(call, lambda: compose(names[0]))
-    if key_fd is not None:
-        if no_wait:
-            raise UsageError("--key-fd and --no-wait don't go together", "the descriptor ends with this process")
-        beam.lend_key(message, key_fd)
     if call.verbose and not beam.is_agent:
         call.detail(f"{names[0]} works in {beam.folder(names[0])}")
     for note in beam.notes(message, waits=not no_wait):
@@ -250,13 +217,9 @@ def send(
     return printer.outcome(outcome)
 
 
-def _receiver_name(agent: str, session: str | None, *, has_text: bool) -> str:
+def _receiver_name(agent: str, *, has_text: bool) -> str:
     """Return the name of the agent or session that gets the message. Raises UsageError or UnsupportedError if `agent`
     can't get one."""
-    if session is not None:
-        if "@" in agent:
-            raise UsageError(f"{agent} names a session already", "leave --session out", subject=agent)
-        agent = f"{agent}@{session}"
     if "~" in agent:
         cli, _, session_id = agent.partition("~")
         raise UnsupportedError(
@@ -274,23 +237,9 @@ def _receiver_name(agent: str, session: str | None, *, has_text: bool) -> str:
     return agent
 
 
-def _use_recording(call: Context, record: str | None, replay: str | None, mode: str | None, *, no_wait: bool) -> None:
-    from beam import recordings_of_turns
-
-    if no_wait:
-        raise UsageError("--no-wait and a recording don't go together", "nobody would be there to record or answer")
-    if mode is not None and replay is None:
-        raise UsageError("--replay-mode is for --replay DIR", "add it, or leave --replay-mode out")
-    call.beam.use_recording(
-        record=call.path(record) if record is not None else None,
-        replay=call.path(replay) if replay is not None else None,
-        replay_mode=recordings_of_turns.mode_of(mode),
-    )
-
-
 def _check_steer_options(given: Mapping[str, object]) -> None:
     """Raise UsageError for an option that does not go with --steer, which sends no message of its own."""
-    beside = {"call", "agent", "text", "file", "session", "steer"}
+    beside = {"call", "agent", "text", "file", "steer"}
     for name, value in given.items():
         if name not in beside and value not in (None, False, [], ()):
             raise UsageError(

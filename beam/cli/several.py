@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_options(
-    names: Sequence[str], *, as_events: bool, key_fd: int | None, no_wait: bool, judge: str | None
+    names: Sequence[str], *, as_events: bool, shield: str | None, no_wait: bool, judge: str | None
 ) -> None:
     """Raise UsageError for names that can't be listed together, and for options that don't go with several
     receivers."""
@@ -31,8 +31,8 @@ def check_options(
         raise UsageError("there is no agent between two commas", "like this: beam send A,B,C TEXT")
     if as_events:
         raise UsageError("--events is for one agent", "beam watch shows all of them")
-    if key_fd is not None:
-        raise UsageError("--key-fd is for one agent", "a descriptor is read once; use --secret NAME")
+    if shield is not None and shield.startswith("fd:"):
+        raise UsageError("--shield fd:N is for one agent", "a descriptor is read once; use --shield NAME")
     if no_wait and judge is not None:
         raise UsageError("--judge and --no-wait don't go together", "the judge needs the answers")
 

@@ -236,7 +236,7 @@ def join(
     joining = Joining(
         agent=call.beam.agent(agent).agent,
         name=name or agent.replace("@", "-"),
-        access=None if access == "own" else prompt.parse_access(access),
+        access=None if access == "own" else prompt.parse_word("--access", access, prompt.ACCESSES),
         takes_tasks=take,
         leads=lead,
         idle_s=durations.parse(idle) if idle is not None else None,

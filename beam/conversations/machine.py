@@ -130,7 +130,7 @@ def _check_proxied(context: RootContext, name: str) -> None:
     if router_of(adapter) is None:
         raise UnsupportedError(
             f"beam can't lead the model calls of {name} ({adapter}) through a proxy of the turn",
-            "leave out --record-model and --replay-model, or name an agent whose calls it can lead: docs/proxy.md",
+            "leave out --depth model, or name an agent whose calls it can lead: docs/proxy.md",
             subject=name,
         )
 

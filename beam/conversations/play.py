@@ -15,7 +15,7 @@ from beam.conversations.budget import BudgetMeter
 from beam.conversations.changes import FolderChanges
 from beam.conversations.held import HeldAgents, StopAll
 from beam.conversations.model_calls import ModelFolders, sum_counts
-from beam.conversations.recording import Recorder, Replay
+from beam.conversations.recording import Recorder, Replay, has_turns
 from beam.conversations.repeat_worktree import RepeatWorktrees
 from beam.conversations.result import (
     ReplayCounts,
@@ -144,15 +144,10 @@ class _Run:
                 why = f"{passes} of {times} runs passed, and {rate:.0%} had to; {why}"
                 code = int(ExitCode.CHECK_FAILED)
         turns = [turn for step in steps for turn in (*step.turns, *step.judged)]
-        asked = self.options.model_calls
-        calls = sum_counts(turns, asked)
-        least = asked.exact_at_least
-        if is_good and least is not None and calls.exact < least:
-            is_good, code = False, int(ExitCode.CHECK_FAILED)
-            why = f"{calls.exact} model calls were replayed exactly, and at least {least} must be"
+        asked = self.options.recording
         if is_good and self.lost:
             is_good, code, why = False, int(ExitCode.FAILED), self.lost
-        is_replay = self.options.replay is not None
+        is_replay = bool(asked.replay) and asked.of_turns
         note = _FILL_NOTE if self.counts.live else _REPLAY_NOTE
         return RunResult(
             name=self.scenario.name,
@@ -166,7 +161,7 @@ class _Run:
             repeats=times,
             passes=passes,
             replay=self.counts if is_replay else None,
-            model_calls=calls if asked.is_asked else None,
+            model_calls=sum_counts(turns, asked) if asked.of_model else None,
             worktrees=tuple(self.worktrees),
             note=note if is_replay and any(turn.replayed for turn in turns) else "",
         )
@@ -186,9 +181,8 @@ class _Run:
         folder = changes.folder
         context = _with_scenario_settings(context, self.scenario, folder if tree is not None else None)
         self.agents = HeldAgents(context, self.scenario.name, multi_turn=self.scenario.multi_turn_agents())
-        folders = (self.options.record, self.options.replay, self.options.model_calls.folder)
-        own = [path for path in folders if path is not None]
-        changes.leave_out(own)
+        asked = self.options.recording
+        changes.leave_out([Path(asked.folder)] if asked.folder else [])
         runner = StepRunner(
             self.scenario,
             self.agents,
@@ -197,7 +191,7 @@ class _Run:
             changes=changes,
             recorder=recorder,
             replay=replay,
-            models=ModelFolders(self.options.model_calls, number, times),
+            models=ModelFolders(asked, number, times),
             ci=self.options.ci,
             restores=tree is not None,
             real_paths=self._real_paths,
@@ -218,21 +212,23 @@ class _Run:
         return found
 
     def _open_replay(self, number: int) -> Replay | None:
-        if self.options.replay is None:
+        asked = self.options.recording
+        if not asked.replay or not asked.of_turns:
             return None
-        own = self.options.replay / str(number)
-        return Replay(own if own.is_dir() else self.options.replay, self.options.replay_mode)
+        folder = Path(asked.replay)
+        own = folder / str(number)  # of the repeat, or of a step's model calls
+        return Replay(own if has_turns(own) else folder, asked.on_miss)
 
     def _recording_folder(self, number: int, times: int, replay: Replay | None) -> Path | None:
         """Return the folder into which the turns of a repeat are recorded; None if they are not recorded. What a replay
         fills in is added to the turns that it answers from, because the next replay reads those."""
         own = None if times == 1 else str(number)
-        if self.options.record is not None:
-            return self.options.record / own if own else self.options.record
-        if replay is None or replay.mode != "fill":
+        asked = self.options.recording
+        if asked.record and asked.of_turns:
+            return Path(asked.record, own or "")
+        if replay is None or replay.on_miss != "live":
             return None
-        has_turns = any(path.suffix == ".jsonl" for path in replay.folder.iterdir())
-        is_own = own is None or has_turns or replay.folder.name == own
+        is_own = own is None or has_turns(replay.folder) or replay.folder.name == own
         return replay.folder if is_own or own is None else replay.folder / own
 
     def _needs_snapshots(self) -> bool:

@@ -1,9 +1,9 @@
 """Recordings of turns: a folder with a file of journal lines for each agent. Each turn is written when it ends. A
 replay reads the files, and answers instead of the agents.
 
-A replay has one of three modes. `strict`: a turn is answered only by a recorded turn with the same prompt. `lenient`:
-if there is no such turn, the agent's next recorded turn answers. `fill`: if there is no such turn, the agent runs, and
-its turn is added to the recording. Prompts are compared in the form that journals have: without secrets.
+A turn is answered by a recorded turn with the same prompt. What happens if there is none is `on_miss`. `stop`: the turn
+fails. `nearest`: the agent's next recorded turn answers. `live`: the agent runs, and its turn is added to the
+recording. Prompts are compared in the form that journals have: without secrets.
 """
 
 from __future__ import annotations
@@ -12,22 +12,20 @@ import os
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from beam.base import files
-from beam.base.errors import BeamError, ConfigError, CorruptError, DiskError, NotFoundError, UsageError
+from beam.base.errors import BeamError, ConfigError, CorruptError, DiskError, NotFoundError
 from beam.conversations.result import ReplayCounts
 from beam.model import events
 from beam.model.events import Event, MessageQueued, TurnFinished
-from beam.model.message import Message, base_of
+from beam.model.message import Message, OnMiss, base_of
 from beam.proxy.place import OpenFolder
 from beam.secrets.redact import redact
 from beam.turns.replay import RecordedTurn, without_raw_line
 
-ReplayMode = Literal["strict", "lenient", "fill"]
 _LARGEST_FILE = 256 << 20
 _MAX_TURNS = 100_000
 _SHOWN_CHARACTERS = 40
@@ -45,6 +43,11 @@ class _Recorded(Struct):
 def file_of(folder: Path, agent: str) -> Path:
     """Return the file of an agent's turns in a recording."""
     return folder / f"{base_of(agent)}.jsonl"
+
+
+def has_turns(folder: Path) -> bool:
+    """Return whether the folder exists and has recorded turns of an agent."""
+    return next(folder.glob("*.jsonl"), None) is not None
 
 
 class Recorder:
@@ -146,9 +149,9 @@ def _check_folder(folder: Path) -> Path:
 class Replay:
     """Recorded turns of a folder, which answer in place of agents. `counts` says how well the recorded turns fit."""
 
-    def __init__(self, folder: Path, mode: ReplayMode) -> None:
+    def __init__(self, folder: Path, on_miss: OnMiss) -> None:
         self.folder = folder
-        self.mode = mode
+        self.on_miss = on_miss
         self.counts = ReplayCounts()
         self._turns: dict[str, list[_Recorded]] = {}
         if not folder.is_dir():
@@ -156,7 +159,7 @@ class Replay:
 
     @property
     def needs_agents(self) -> bool:
-        return self.mode == "fill"
+        return self.on_miss == "live"
 
     def take(self, message: Message) -> RecordedTurn | None:
         agent, prompt = base_of(message.to), redact(message.text)[0]
@@ -165,9 +168,9 @@ class Replay:
         same = next((kept for kept in turns if not kept.is_used and kept.prompt == prompt), None)
         if same is not None:
             return self._use(same, "exact" if same is turns[position] else "minor")
-        if self.mode == "lenient" and position < len(turns):
+        if self.on_miss == "nearest" and position < len(turns):
             return self._use(turns[position], "major")
-        if self.mode == "fill":
+        if self.on_miss == "live":
             self._count("live")
             return None
         self._count("unmatched")
@@ -187,7 +190,7 @@ class Replay:
         return self._turns[agent]
 
 
-_HINT = "record it again (--record), or let it fit less well: --replay-mode lenient or fill"
+_HINT = "record it again (--record), or let something else answer: --on-miss nearest or live"
 
 
 def _miss_reason(agent: str, prompt: str, turns: list[_Recorded], folder: Path) -> str:
@@ -253,17 +256,6 @@ def _read(path: Path, agent: str) -> list[_Recorded]:
         else:
             turn.append(event)
     return found
-
-
-def mode_of(word: str | None) -> ReplayMode:
-    """Return the replay mode with this name; `strict` for None. Raises UsageError for an unknown name."""
-    if word in (None, "strict"):
-        return "strict"
-    if word == "lenient":
-        return "lenient"
-    if word == "fill":
-        return "fill"
-    raise UsageError(f"--replay-mode {word}: no such mode", "strict, lenient or fill")
 
 
 def with_recorder(recorder: Recorder | None, event: Event) -> None:

@@ -109,8 +109,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """The result of a run: `Beam().run(...)`, and `beam run --json`. `exit_code` is that of `beam run`.
 
     `file` is the scenario's path as it was given. `repeats` is how often the scenario was to run, and `passes` how many
-    of these runs passed. `replay` is null without --replay; in a replay, tools are not run again, and `note` says so.
-    `model_calls` counts the model calls of all turns; null without --record-model or --replay-model.
+    of these runs passed. `replay` is null without a replay of turns; in one, tools are not run again, and `note` says
+    so. `model_calls` counts the model calls of all turns; null unless they are recorded or replayed.
     """
 
     v: int = 1

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from msgspec import Struct
 
-from beam.conversations.model_calls import RunModelCalls
-from beam.conversations.recording import ReplayMode
 from beam.conversations.result import StepResult
 from beam.conversations.scenario import Spending
+from beam.model.message import Recording
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
     """How a scenario is run. With `ci`, the checks that CI makes of each turn are made, too. `limits` replace those of
-    the file. If `repeat` or `pass_rate` is None, the value in the file applies. `record` and `replay` are folders of
-    recorded turns. `model_calls` says how model calls are recorded or replayed."""
+    the file. If `repeat` or `pass_rate` is None, the value in the file applies. `recording`
+    says what is recorded or replayed."""
 
     ci: bool = False
     fail_fast: bool = False
     limits: Spending = Spending()
     repeat: int | None = None
     pass_rate: float | None = None
-    record: Path | None = None
-    replay: Path | None = None
-    replay_mode: ReplayMode = "strict"
-    model_calls: RunModelCalls = RunModelCalls()
+    recording: Recording = Recording()
 
 
 class StepBegan(Struct, frozen=True, kw_only=True):

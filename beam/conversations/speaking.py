@@ -68,7 +68,7 @@ class TurnRunner:
                 stop.request("cancelled", by=why)
 
         options = self._without_unsupported_access(turn.agent, options)
-        options = msgspec.structs.replace(options, model_calls=self._models.next(step, turn.agent))
+        options = msgspec.structs.replace(options, recording=self._models.next(step, turn.agent))
         turn.outcome = await self._agents.say(turn.agent, turn.prompt, options, seen, stop)
         if turn.outcome.status is Status.CANCELLED and stop.reason is not None and not self._agents.stopped_by:
             turn.cut = limit()

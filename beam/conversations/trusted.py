@@ -46,7 +46,7 @@ _MAX_NAMED = 3
 _WORDS = harmless("it is text for a model, and what that does its access bounds")
 _NAMES = harmless("it is a name in the file")
 _VERDICT = harmless("it decides what the file's own verdict is: a stranger's scenario proves what the stranger says")
-_BOUND = harmless("nothing is bound without it, and --budget-usd and --max-tokens of yours count in its place")
+_BOUND = harmless("nothing is bound without it, and --budget and --max-tokens of yours count in its place")
 _PROGRAM = needs_trust("it is a program")
 
 # What a key of a scenario that nobody trusted may do, wherever in the file it stands.

@@ -32,6 +32,8 @@ Access = Literal["read", "edit", "full", "ask"]
 RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}  # an access includes those below it
 Kind = Literal["message", "inject", "reply"]
 ReplyMode = Literal["wait", "queue", "none"]
+Depth = Literal["turn", "model", "turn,model"]
+OnMiss = Literal["stop", "live", "nearest"]
 
 
 class Payload(Struct, frozen=True, kw_only=True):
@@ -61,24 +63,37 @@ class Spent(Struct, frozen=True, kw_only=True):
         return Spent(turns=self.turns + 1, cost_usd=self.cost_usd + (cost_usd or 0.0))
 
 
-class ModelCalls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the turn's proxy handles the model calls of the agent. Each turn has its own proxy (docs/proxy.md).
+class Recording(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is recorded into a folder, or replayed from one (docs/record-replay.md).
 
-    `record` is the absolute path of the directory into which calls are recorded, `replay` that of the directory from
-    which recorded calls are answered. `fill`: a call that has no recording goes to the model and is recorded.
-    `exact_at_least`: the turn fails if fewer calls match a recording exactly. `upstream` is the URL of the model's API,
-    for an agent whose settings don't contain it. `shield`: the agent gets a dummy key, and the real key is in the
-    keyring under the name `secret`. If `secret` is "", the sender passed the real key on a file descriptor
-    (`Beam.lend_key`).
+    `record` and `replay` are the folder's path. `depth`: at `turn`, whole turns are recorded, and a replay runs no
+    agent; at `model`, the model calls of turns are recorded, and a replay runs the agent without its model. Only
+    `record` takes both at once. `on_miss` says what answers what was not recorded: `stop` ends the turn, `live` asks
+    the agent or its model and adds the answer to the recording, `nearest` takes the agent's next recorded turn.
     """
 
     record: str = ""
     replay: str = ""
-    fill: bool = False
-    exact_at_least: int | None = None
-    upstream: str = ""
-    shield: bool = False
-    secret: str = ""
+    depth: Depth = "turn"
+    on_miss: OnMiss = "stop"
+
+    @property
+    def of_turns(self) -> bool:
+        return bool(self.record or self.replay) and "turn" in self.depth
+
+    @property
+    def of_model(self) -> bool:
+        return bool(self.record or self.replay) and "model" in self.depth
+
+    @property
+    def folder(self) -> str:
+        """Return the folder that is written or read; "" if there is none."""
+        return self.record or self.replay
+
+    @property
+    def needs_agents(self) -> bool:
+        """Return whether an agent may run: a replay of turns runs one only for what was not recorded."""
+        return not self.replay or self.of_model or self.on_miss == "live"
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -90,8 +105,9 @@ class Options(Struct, frozen=True, kw_only=True):
     any evidence). `tolerate` is the status that gets exit code 0 for this sender. `no_circuit`: the message runs even
     while the agent's circuit breaker is open. `rules` are added to the rules in the agent's settings. `keep` is the
     number of seconds for which the agent's process stays alive after the turn, for the next turn. `max_tokens` limits
-    the tokens of the turn's model calls; `model_calls` says how the turn's proxy handles these calls. `slash`: the text
-    is a slash command of the agent CLI.
+    the tokens of the turn's model calls. `recording` says what of the turn is recorded or replayed. `shield`: the agent
+    gets a dummy key, and the real key is in the keyring under this name, or is read from the sender's descriptor N
+    (`fd:N`). `slash`: the text is a slash command of the agent CLI.
     """
 
     access: Access | None = None
@@ -103,16 +119,21 @@ class Options(Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     max_turns: int | None = None
     budget_usd: float | None = None
-    require: Literal["structured", "whole"] | UnsetType = (
-        UNSET  # if unset, it is not in the digest, as in older messages
-    )
+    require: Literal["structured", "whole"] | UnsetType = UNSET
     tolerate: Literal["denied"] | UnsetType = UNSET
     no_circuit: bool | UnsetType = UNSET
     keep: float | UnsetType = UNSET
     rules: RuleLists | UnsetType = UNSET
     max_tokens: int | UnsetType = UNSET
-    model_calls: ModelCalls | UnsetType = UNSET
+    recording: Recording | UnsetType = UNSET
+    shield: str | UnsetType = UNSET
     slash: bool | UnsetType = UNSET
+
+    @property
+    def is_proxied(self) -> bool:
+        """Return whether these options lead the turn's model calls through a proxy of the turn."""
+        is_recorded = self.recording is not UNSET and self.recording.of_model
+        return is_recorded or self.shield is not UNSET or self.max_tokens is not UNSET
 
 
 class OptionFields(TypedDict, total=False):
@@ -133,7 +154,8 @@ class OptionFields(TypedDict, total=False):
     keep: float
     rules: RuleLists
     max_tokens: int
-    model_calls: ModelCalls
+    recording: Recording
+    shield: str
     slash: bool
 
 
@@ -272,6 +294,18 @@ def _convert_options(fields: Mapping[str, object]) -> Options:
         return typed_values.convert(fields, Options)
     except msgspec.ValidationError as error:
         raise UsageError(f"not an option: {error}", "docs/python.md lists the options with their types") from error
+
+
+def check_recording(recording: Recording) -> None:
+    """Raise UsageError for a recording whose parts don't go together."""
+    if recording.record and recording.replay:
+        raise UsageError("a recording is made or replayed, not both", "--on-miss live adds what a replay lacks")
+    if recording.replay and recording.depth == "turn,model":
+        raise UsageError("a replay answers at one depth", "--depth turn, or --depth model")
+    if recording.on_miss != "stop" and not recording.replay:
+        raise UsageError("--on-miss is for --replay DIR", "add it, or leave --on-miss out")
+    if recording.on_miss == "nearest" and recording.of_model:
+        raise UsageError("--on-miss nearest is for turns", "--depth turn, or --on-miss stop or live")
 
 
 def access_word(word: str | None) -> Access | None:

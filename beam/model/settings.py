@@ -30,6 +30,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     how long a broker keeps the agent's process between turns (0: not at all). `record`: each turn on the agent's
     terminal is recorded. `screen` has the fields of the adapter's screen profile that are replaced for this agent.
     `envelope` is the text above a message from another agent: none, short, full, or a text with `{from}` in it.
+    `upstream` is the URL of the model's API, where the CLI's own configuration does not name it to beam.
     `tolerate` is the status (denied) that gets exit code 0. `rules` say which tool calls are denied, asked about and
     allowed, in addition to what `access` says.
     """
@@ -63,6 +64,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     keep: float | None = None
     pace: float | None = None
     record: bool = False
+    upstream: str | None = None
     screen: dict[str, Any] = {}
     description: str | None = None
     rules: RuleLists = RuleLists()

@@ -126,7 +126,7 @@ def key_of(order: Order) -> str | None:
         except OSError:  # the descriptor is not open, or can't be read
             key = ""
         if not key or any(sign.isspace() or not sign.isprintable() for sign in key):
-            raise NotFoundError("no key came on the descriptor", "--key-fd 3 3< <(a command that prints the key)")
+            raise NotFoundError("no key came on the descriptor", "--shield fd:3 3< <(a command that prints the key)")
         return key
     if not order.secret:
         return None

@@ -1,4 +1,4 @@
-"""Reads and writes recordings: `exchanges.jsonl`, `answers/`, `blobs/`. docs/proxy.md describes the format.
+"""Reads and writes recordings: `model.exchanges.jsonl`, `answers/`, `blobs/`. docs/proxy.md describes the format.
 
 Only one process at a time writes a recording. If that process is killed, everything that it wrote stays readable: the
 line of a request is written before the request is sent on, and the events of an answer are appended as they arrive.
@@ -108,10 +108,10 @@ class Recording:
         """Read the recording. Raises NotFoundError, CorruptError, DiskError."""
         self.directory = directory
         try:
-            data = files.read(directory / "exchanges.jsonl", _INDEX_BYTES)
+            data = files.read(directory / "model.exchanges.jsonl", _INDEX_BYTES)
         except FileNotFoundError:
             raise NotFoundError(
-                f"{directory} is no recording: it has no exchanges.jsonl",
+                f"{directory} is no recording: it has no model.exchanges.jsonl",
                 "make one: beam proxy --record DIR --upstream URL",
                 subject=str(directory),
             ) from None
@@ -127,7 +127,7 @@ class Recording:
             try:
                 line = _line_decoder.decode(text)
             except (msgspec.DecodeError, RecursionError) as error:
-                raise self._corrupt(f"line {number} of exchanges.jsonl is not a call: {error}") from error
+                raise self._corrupt(f"line {number} of model.exchanges.jsonl is not a call: {error}") from error
             if isinstance(line, RequestLine):
                 requests[line.n] = line
             else:
@@ -215,7 +215,7 @@ class Recorder:
         self._top = OpenFolder(directory)
         self._answers = OpenFolder(directory / "answers", within=self._top)
         self._blobs = OpenFolder(directory / "blobs", within=self._top)
-        index = directory / "exchanges.jsonl"
+        index = directory / "model.exchanges.jsonl"
         with files.disk_action("open", index):
             self._index = files.open_to_write(index, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
@@ -263,7 +263,7 @@ class Recorder:
             place.close()
 
     def _append(self, line: RecordLine) -> None:
-        with files.disk_action("write", self.directory / "exchanges.jsonl"):
+        with files.disk_action("write", self.directory / "model.exchanges.jsonl"):
             files.write_all(self._index, encode(line) + b"\n")
 
     def _put(self, data: bytes, is_text: bool) -> str:

@@ -194,7 +194,7 @@ def _unusable_reason(response: http.client.HTTPResponse) -> str:
     if response.status in _REDIRECTS:
         target = urlsplit((response.getheader("location") or "?")[:200])
         there = f"{target.scheme}://{target.hostname}{target.path}" if target.hostname else target.path
-        return f"redirects to {there}, where the proxy doesn't go: name that URL with --upstream, if it is right"
+        return f"redirects to {there}, where the proxy doesn't go: name that URL as `upstream`, if it is right"
     encoding = _encoding(response)
     if encoding and encoding not in _KNOWN_ENCODINGS:
         return f"answered in {encoding[:40]}, though a plain answer was asked for"

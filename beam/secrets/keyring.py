@@ -21,9 +21,14 @@ def read(name: str) -> str:
     return str(found)
 
 
+def is_name(name: str) -> bool:
+    """Return whether a key may have this name."""
+    return _NAME.match(name) is not None
+
+
 def store(name: str, key: str) -> None:
     """Store a key under this name. Raises UsageError for an invalid name or key, UnsupportedError without a keyring."""
-    if not _NAME.match(name):
+    if not is_name(name):
         raise UsageError(f"{name[:80]!r} is not a name for a key", "letters, digits, _ . and -", subject=name[:80])
     if not key or any(sign.isspace() or not sign.isprintable() for sign in key):
         raise UsageError("that is no key", "give it on stdin: beam secret set NAME < FILE")
@@ -41,10 +46,10 @@ def _opened() -> Any:
         found = importlib.import_module("keyring")
     except ImportError:
         raise UnsupportedError(
-            "the package `keyring` is not installed", "pip install 'beam-agents[keyring]', or give --key-fd"
+            "the package `keyring` is not installed", "pip install 'beam-agents[keyring]', or give --shield fd:3"
         ) from None
     if getattr(found.get_keyring(), "priority", 0) <= 0:
         raise UnsupportedError(
-            "this system has no keyring", "give the key on a descriptor: --key-fd 3 3< <(a command that prints it)"
+            "this system has no keyring", "give the key on a descriptor: --shield fd:3 3< <(a command that prints it)"
         )
     return found

@@ -81,6 +81,7 @@ SETTINGS: dict[str, Effect] = {
     "keep": may_only_lower("it is how long a process of the agent lives on"),
     "pace": needs_trust("a shorter one asks the vendor more often"),
     "record": needs_trust("it decides whether your terminal is recorded"),
+    "upstream": needs_trust("the prompts and the API key go there"),
     "screen": needs_trust("it says which keys beam types"),
     "description": harmless("it is only shown, and its control characters are not obeyed"),
     "rules": needs_trust("a rule that allows gives what the access does not", "`allow`"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from beam.agents.base import Adapter, Capabilities, Face
 from beam.agents.options import OPTIONS
@@ -138,7 +138,7 @@ def why_protocol_not_chosen(
         return "its protocol is used only where it is named"
     if options.once:
         return "a throw-away session has no next turn"
-    if options.model_calls is not UNSET or options.max_tokens is not UNSET:
+    if options.is_proxied:
         return "the turn has a proxy of its own"
     lacking = [
         OPTIONS[option] for option in needed_features(options, settings, attaches=attaches) if not getattr(can, option)

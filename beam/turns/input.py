@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec import UNSET, Struct, structs
+from msgspec import Struct, structs
 
 from beam.agents.base import Capabilities, Card, Face, Host, Launch, Turn
 from beam.agents.options import check_options
@@ -182,8 +182,8 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     access, outbox = access_of(order, capabilities), f"{scratch}/outbox"
     check_rules(order.adapter, face, access, order.rules.rules)
     if settings.runner:
-        has_access, calls = bool(capabilities.access), options.model_calls is not UNSET
-        check_runner(settings, order.message.to, face, access, has_access=has_access, is_proxied=calls)
+        has_access = bool(capabilities.access)
+        check_runner(settings, order.message.to, face, access, has_access=has_access, is_proxied=options.is_proxied)
     return Turn(
         text=add_envelope(
             order.message,

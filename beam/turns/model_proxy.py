@@ -23,7 +23,7 @@ from beam.base import files
 from beam.base.errors import BeamError, CorruptError, UnsupportedError, UsageError
 from beam.model import events
 from beam.model.limits import MIB
-from beam.model.message import ModelCalls
+from beam.model.message import Options, Recording
 from beam.model.outcome import Class, ModelCallCounts, Status, Usage
 from beam.process import tree
 from beam.proxy.budget import Budget
@@ -69,20 +69,24 @@ async def running_proxy(order: TurnRequest, handle: TurnHandle) -> AsyncIterator
     Raises BeamError for a turn that can't be routed through a proxy.
     """
     options = order.message.options
-    calls = ModelCalls() if options.model_calls is UNSET else options.model_calls
-    if order.from_agent and options.model_calls is not UNSET:
+    calls, shielded = _recording_of(options), options.shield is not UNSET
+    if order.from_agent and (shielded or options.recording is not UNSET):
         raise UsageError("an agent's message records, replays and shields no model calls", "a person's does")
     route = _route(order, "http://127.0.0.1:0")
-    upstream = calls.upstream or route.upstream
-    if not upstream and (not calls.replay or calls.fill):
+    upstream = order.settings.upstream or route.upstream
+    asks_model = not calls.replay or calls.on_miss == "live"
+    if not upstream and asks_model:
         raise UnsupportedError(
-            f"{order.adapter_name}'s settings don't say where its model is", "name it: --upstream URL"
+            f"{order.adapter_name}'s configuration does not say where its model is",
+            f"name it: beam agent set {order.message.to} upstream=URL",
         )
-    token = shield.new_token() if calls.shield else ""
-    if calls.shield:
+    token = shield.new_token() if shielded else ""
+    if shielded:
         shield.check_key_hidden(order, route)
-    key_fd = lent.take_descriptor(order.message.id)
-    if calls.shield and not calls.secret and key_fd is None:
+    key_fd, secret = lent.take_descriptor(order.message.id), ""
+    if options.shield is not UNSET and asks_model and key_fd is None:
+        secret = "" if lent.descriptor_of(options.shield) is not None else options.shield
+    if shielded and asks_model and not secret and key_fd is None:
         raise UsageError(
             "the key is on a descriptor of the sender's, and another process runs this turn",
             "end the broker of this root, or keep the key in the keyring: beam secret set NAME",
@@ -91,7 +95,7 @@ async def running_proxy(order: TurnRequest, handle: TurnHandle) -> AsyncIterator
     proxied: ProxiedTurn
 
     def served(what: ServedRequest) -> None:
-        loop.call_soon_threadsafe(_on_served_request, proxied, what, handle, calls)
+        loop.call_soon_threadsafe(_on_served_request, proxied, what, handle)
 
     began = time.monotonic()
 
@@ -105,9 +109,9 @@ async def running_proxy(order: TurnRequest, handle: TurnHandle) -> AsyncIterator
         upstream=upstream,
         record=calls.record,
         replay=calls.replay,
-        fill=calls.fill,
+        fill=calls.on_miss == "live",
         token=token,
-        format=route.format if calls.shield else "",
+        format=route.format if shielded else "",
         agent=order.adapter_name,
         text=order.message.payload.text[:_TEXT_CHARACTERS],
         places=_folder_paths(order),
@@ -124,7 +128,7 @@ async def running_proxy(order: TurnRequest, handle: TurnHandle) -> AsyncIterator
             order.environ,
             served=served,
             key_fd=key_fd,
-            secret=calls.secret,
+            secret=secret,
             is_stopped=is_stopped,
         )
     except CorruptError as error:  # no file of the root is damaged: the message named a recording that nobody can read
@@ -147,7 +151,13 @@ async def running_proxy(order: TurnRequest, handle: TurnHandle) -> AsyncIterator
         await asyncio.sleep(0)  # so that the callbacks for its last lines run
 
 
-def _on_served_request(proxied: ProxiedTurn, what: ServedRequest, handle: TurnHandle, calls: ModelCalls) -> None:
+def _recording_of(options: Options) -> Recording:
+    """Return how the turn's model calls are recorded or replayed."""
+    recording = options.recording
+    return recording if recording is not UNSET and recording.of_model else Recording()
+
+
+def _on_served_request(proxied: ProxiedTurn, what: ServedRequest, handle: TurnHandle) -> None:
     if what.kind != "ask":
         return
     proxied.calls.append(what)
@@ -216,7 +226,7 @@ def _folder_paths(order: TurnRequest) -> dict[str, str]:
     return {name: path for name, path in places.items() if len(path) > 1}
 
 
-def _route_request(order: TurnRequest, route: Route, token: str, calls: ModelCalls) -> TurnRequest:
+def _route_request(order: TurnRequest, route: Route, token: str, calls: Recording) -> TurnRequest:
     """Return the request with an environment that routes the CLI through the proxy."""
     environ = shield.shielded_environment(order.environ, route.choices) if token else dict(order.environ)
     settings = order.settings
@@ -262,7 +272,6 @@ def with_proxy_findings(verdict: Verdict, proxied: ProxiedTurn) -> Verdict:
     """Return the verdict with what the proxy knows: figures that the CLI does not report, and why the turn has
     failed."""
     counts, options = proxied.counts, proxied.order.message.options
-    calls = ModelCalls() if options.model_calls is UNSET else options.model_calls
     verdict = msgspec.structs.replace(
         _with_figures(verdict, proxied),
         model_calls=ModelCallCounts(
@@ -273,13 +282,13 @@ def with_proxy_findings(verdict: Verdict, proxied: ProxiedTurn) -> Verdict:
             major=counts.major,
             unmatched=counts.unmatched,
             filled=counts.filled,
-            recording=calls.replay or calls.record,
+            recording=_recording_of(options).folder,
         ),
     )
     if proxied.over:
         why = f"the turn's budget is used up: {proxied.over}"
         return msgspec.structs.replace(verdict, status=Status.LIMIT, class_=None, reason=why)
-    why = _why_failed(verdict, proxied, calls)
+    why = _why_failed(verdict, proxied)
     if not why:
         return _with_stop(verdict, proxied.last)
     return msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.BAD_REQUEST, reason=why, reply=None)
@@ -313,15 +322,11 @@ def _with_stop(verdict: Verdict, last: ServedRequest | None) -> Verdict:
     return msgspec.structs.replace(verdict, status=status, class_=None, reason=reason, reply=reply)
 
 
-def _why_failed(verdict: Verdict, proxied: ProxiedTurn, calls: ModelCalls) -> str:
-    counts = proxied.counts
+def _why_failed(verdict: Verdict, proxied: ProxiedTurn) -> str:
     if verdict.status is not Status.COMPLETED:
         return ""
     if proxied.missed:
         return proxied.missed
-    if counts.calls == 0:
+    if proxied.counts.calls == 0:
         return "no model call came through the proxy: the agent's login or configuration goes around it"
-    least = calls.exact_at_least
-    if least is not None and counts.exact < least:
-        return f"{counts.exact} model calls were replayed exactly, and at least {least} must be"
     return ""

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
-from msgspec import UNSET
 
 from beam.agents.base import Capabilities, Face, HasHistory, HasTerminal, Host, Turn, Verdict
 from beam.base import files, own_program
@@ -232,7 +231,7 @@ def _needs_proxy(order: TurnRequest, capabilities: Capabilities) -> bool:
     """Return whether the model calls go through a proxy: the message asks for one, or only a proxy can keep the budget
     or knows whether the answer is whole."""
     options = order.message.options
-    if options.model_calls is not UNSET or options.max_tokens is not UNSET:
+    if options.is_proxied:
         return True
     has_budget = (options.budget_usd or order.settings.budget_usd) is not None
     lacks_budget = has_budget and not capabilities.budget

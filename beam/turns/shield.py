@@ -91,5 +91,5 @@ def _command_name(pid: int) -> str:
 def _refusal(where: str) -> UsageError:
     return UsageError(
         f"--shield is refused: {where}, where the agent can read it",
-        "unset it there (or in a new shell), and give it by --key-fd, or keep it in the keyring: beam secret set NAME",
+        "unset it there (or in a new shell), and give --shield fd:3, or keep it in the keyring: beam secret set NAME",
     )

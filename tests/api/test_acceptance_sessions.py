@@ -45,7 +45,7 @@ def test_each_session_goes_on_in_its_own_context_and_is_made_by_its_first_messag
     assert (first[0], review[0]) == ("1", "1")
     assert first[1] != review[1]
     assert told(counting, "boss") == ("2", first[1])
-    assert told(counting, "boss", "--session", "review") == ("2", review[1])
+    assert told(counting, "boss@review") == ("2", review[1])
     assert [(line["agent"], line["session_id"], line["turns"], line["first"]) for line in lines(counting)] == [
         ("boss", first[1], 2, "hi"),
         ("boss@review", review[1], 2, "hi"),
@@ -91,7 +91,6 @@ def test_what_is_no_name_of_a_session_is_refused_and_makes_nothing(counting: Cli
 
 def test_a_session_of_an_agent_that_does_not_exist_is_refused(counting: Cli) -> None:
     refused(counting("send", "bos@review", "hi"), 4, "no agent is called 'bos@review'")
-    refused(counting("send", "boss@a", "hi", "--session", "b"), 2, "names a session already")
 
 
 def test_a_session_before_new_is_listed_and_returned_to(counting: Cli) -> None:

@@ -11,9 +11,9 @@ from beam.api import proxy
 from beam.base.errors import UsageError
 
 ASKED: dict[str, Any] = {
-    **dict.fromkeys(("record", "replay", "fork_at", "max_tokens", "budget_usd", "key_fd", "places", "seen")),
-    **dict.fromkeys(("upstream", "fork_model", "agent", "token"), ""),
-    "fill": False,
+    **dict.fromkeys(("record", "replay", "fork_at", "max_tokens", "budget_usd", "places", "seen")),
+    **dict.fromkeys(("upstream", "fork_model", "agent", "token", "shield"), ""),
+    "on_miss": "stop",
     "port": 0,
 }
 HERE, URL = Path("calls"), "http://model.example"
@@ -23,12 +23,12 @@ HERE, URL = Path("calls"), "http://model.example"
     ("asked", "refusal"),
     [
         ({}, "a proxy needs a model to ask, or a recording"),
-        ({"replay": HERE, "fill": True}, "--fill and --fork-at go on with the model after a replay"),
-        ({"upstream": URL, "fill": True}, "--fill and --fork-at go on with the model after a replay"),
-        ({"replay": HERE, "fork_at": 3}, "--fill and --fork-at go on with the model after a replay"),
+        ({"replay": HERE, "on_miss": "live"}, "--on-miss live and --fork-at go on with the model after a replay"),
+        ({"upstream": URL, "on_miss": "live"}, "--on-miss live and --fork-at go on with the model after a replay"),
+        ({"replay": HERE, "fork_at": 3}, "--on-miss live and --fork-at go on with the model after a replay"),
         ({"replay": HERE, "upstream": URL, "fork_model": "m"}, "--model names the model of a fork"),
         ({"replay": HERE, "upstream": URL, "record": HERE / "../calls"}, "a fork is recorded into another folder"),
-        ({"upstream": URL, "key_fd": 3}, "a shielded key needs a dummy"),
+        ({"upstream": URL, "shield": "fd:3"}, "a shielded key needs a dummy"),
         ({"upstream": URL, "token": "t"}, "a shielded key needs a dummy"),
     ],
 )

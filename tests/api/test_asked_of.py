@@ -298,67 +298,6 @@ ROWS = [
         "beam.api.notify.try_targets",
         lambda b, m: ((b.context,), {"agent": "human"}),
     ),
-    Row(
-        lambda b, m: b.proxy(),
-        "beam.api.proxy.start",
-        lambda b, m: (
-            (b.environ,),
-            {
-                "record": None,
-                "replay": None,
-                "upstream": "",
-                "fill": False,
-                "fork_at": None,
-                "fork_model": "",
-                "agent": "",
-                "port": 0,
-                "max_tokens": None,
-                "budget_usd": None,
-                "token": "",
-                "key_fd": None,
-                "places": None,
-                "seen": None,
-            },
-        ),
-    ),
-    Row(
-        lambda b, m: b.proxy(
-            record=Path("r"),
-            replay=Path("p"),
-            upstream="u",
-            fill=True,
-            fork_at=1,
-            fork_model="fm",
-            agent="a",
-            port=2,
-            max_tokens=3,
-            budget_usd=4.0,
-            token="t",
-            key_fd=5,
-            places={"x": "y"},
-            seen=print,
-        ),
-        "beam.api.proxy.start",
-        lambda b, m: (
-            (b.environ,),
-            {
-                "record": Path("r"),
-                "replay": Path("p"),
-                "upstream": "u",
-                "fill": True,
-                "fork_at": 1,
-                "fork_model": "fm",
-                "agent": "a",
-                "port": 2,
-                "max_tokens": 3,
-                "budget_usd": 4.0,
-                "token": "t",
-                "key_fd": 5,
-                "places": {"x": "y"},
-                "seen": print,
-            },
-        ),
-    ),
     Row(lambda b, m: b.model_calls("m"), "beam.api.proxy.calls_of", lambda b, m: ((b.context, "m"), {})),
     Row(lambda b, m: b.rules("bot"), "beam.api.rules.list_rules", lambda b, m: ((b.context, "bot"), {})),
     Row(
@@ -595,10 +534,10 @@ def test_a_broker_is_served_started_and_stopped_as_it_was_asked_for(
 
 def test_a_prompt_is_checked_with_the_upstream_that_was_named(beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked("beam.api.proxy.compare_runs", monkeypatch)
-    assert beam.check_determinism("box", "hi") is beam.check_determinism("box", "ho", upstream="u") is asked.answer
+    assert beam.check_determinism("box", "hi") is beam.check_determinism("box", "ho") is asked.answer
     assert [(args[1:], kwargs) for args, kwargs in asked.given] == [
-        (("box", "hi"), {"upstream": ""}),
-        (("box", "ho"), {"upstream": "u"}),
+        (("box", "hi"), {}),
+        (("box", "ho"), {}),
     ]
     assert asked.given[0][0][0].__name__ == "send"
 

@@ -16,7 +16,7 @@ from beam.api.verbs.sending import SendVerbs
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UsageError
 from beam.broker.holder.control import NO_KEPT_PROCESS
 from beam.model import events
-from beam.model.message import Message, Options, Payload, SessionContext
+from beam.model.message import Message, Options, Payload, Recording, SessionContext
 from beam.model.rule_lists import RuleLists
 from beam.process.environment import fingerprint
 from tests.support.context import Root
@@ -386,14 +386,17 @@ def test_who_decides_and_who_records_see_each_event(beam: Beam, monkeypatch: pyt
             did.append("closed")
 
     monkeypatch.setattr("beam.api.deciding.AskDecider", AskDecider)
-    beam._recorder = SimpleNamespace(  # type: ignore[assignment]
+    recorder = SimpleNamespace(
         beside=lambda seen: lambda event: (did.append("recorded"), seen(event)), check=lambda: did.append("checked")
     )
+    monkeypatch.setattr("beam.conversations.recording.Recorder", lambda *given, **more: did.append(given) or recorder)
     seen: list[Any] = []
     on_ask: Any = object()
-    beam.deliver(beam.message("worker", "hi"), seen.append, on_ask=on_ask)
-    assert did == [(True, on_ask, "human"), "decided", "recorded", "closed", "checked"] and seen == ["event"]
-    assert len(sent.given) == 1
+    beam.deliver(beam.message("worker", "hi", recording=Recording(record="r")), seen.append, on_ask=on_ask)
+    folder = beam.home.project / "r"
+    assert did == [(True, on_ask, "human"), (folder,), "recorded", "decided", "checked", "closed"] and seen == ["event"]
+    ((args, _),) = sent.given
+    assert args[2].options == Options(), "the sender alone records"
     inside = Beam(beam.home.root, cwd=beam.home.project, environ={**beam.environ, "BEAM_AGENT": "planner"})
     with pytest.raises(UsageError, match="only a person decides what an agent asks for"):
         inside.deliver("message", on_ask=on_ask)  # type: ignore[arg-type]
@@ -464,14 +467,60 @@ def test_a_key_is_read_from_an_open_descriptor_alone(
     monkeypatch.setattr("beam.turns.lent.lend_descriptor", lambda *given: lent.append(given))
     handle = os.open(tmp_path, os.O_RDONLY)
     os.set_inheritable(handle, True)
-    message = beam.message("box", "hi")
-    beam.lend_key(message, handle)
+    message = beam.message("box", "hi", shield=f"fd:{handle}")
     assert lent == [(message.id, handle)] and not os.get_inheritable(handle)
     os.close(handle)
-    hint = "like this: --key-fd 3 3< <(a command that prints the key)"
-    for number in (handle, 10**30):
-        with refused(UsageError, f"descriptor {number} is not open", hint):
-            beam.lend_key(message, number)
+    hint = "like this: --shield fd:3 3< <(a command that prints the key)"
+    with refused(UsageError, f"descriptor {handle} is not open", hint):
+        beam.message("box", "hi", shield=f"fd:{handle}")
+    for where in ("fd:x", "fd:2", f"fd:{10**30}", "--key-fd", "Read this.", ""):
+        with pytest.raises(UsageError, match=f"^--shield '{where}' says no place of a key"):
+            beam.message("box", "hi", shield=where)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (Options(recording=Recording(record="r")), "--no-wait and a recording of turns don't go together"),
+        (Options(recording=Recording(replay="r")), "--no-wait and a recording of turns don't go together"),
+        (Options(shield="fd:3"), "--no-wait and --shield fd:N don't go together"),
+    ],
+)
+def test_what_only_a_waiting_sender_can_do_is_not_queued(options: Options, said: str, beam: Beam) -> None:
+    with pytest.raises(UsageError, match=said):
+        beam.put(beam.message("box", "hi", options=options))
+
+
+@pytest.mark.parametrize(
+    ("recording", "said"),
+    [
+        (Recording(record="r", replay="p"), "a recording is made or replayed, not both"),
+        (Recording(replay="p", depth="turn,model"), "a replay answers at one depth"),
+        (Recording(replay="p", depth="model", on_miss="nearest"), "--on-miss nearest is for turns"),
+        (Recording(record="r", on_miss="live"), "--on-miss is for --replay DIR"),
+    ],
+)
+def test_parts_of_a_recording_that_do_not_go_together_are_refused(recording: Recording, said: str, beam: Beam) -> None:
+    with pytest.raises(UsageError, match=said):
+        beam.message("box", "hi", recording=recording)
+    with pytest.raises(UsageError, match=said):
+        beam.run("s.yaml", recording=recording)
+
+
+def test_the_turns_of_a_recording_answer_one_after_the_other(beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    async def deliver_here(context: Any, _: Any, message: Message, __: Any) -> str:
+        given.append((context.recordings, message.options))
+        return "outcome"
+
+    monkeypatch.setattr("beam.conversations.held.deliver_here", deliver_here)
+    (beam.home.project / "p").mkdir()
+    for on_miss in ("stop", "stop", "nearest"):
+        beam.send("worker", "hi", recording=Recording(replay="p", on_miss=on_miss))
+    (first, options), (second, _), (other, _) = given
+    assert (first is second, first is other, other.on_miss) == (True, False, "nearest")
+    assert (first.folder, options) == (beam.home.project / "p", Options())
 
 
 def test_progress_is_looked_up_where_the_message_waits(beam: Beam, root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,30 +541,6 @@ def test_progress_is_looked_up_where_the_message_waits(beam: Beam, root: Root, m
     waiting = root.put("box")
     look = beam.progress(waiting.id[-6:])
     assert look is not None and look() == "progress" and made[1][0] == root.context.agent_paths("box")  # type: ignore[comparison-overlap]
-
-
-@pytest.mark.parametrize(
-    ("given", "recorder", "replays"),
-    [
-        ({}, None, None),
-        ({"record": Path("r")}, ((Path("r"),), {"adds": True}), None),
-        ({"replay": Path("p")}, None, (Path("p"), "strict")),
-        ({"replay": Path("p"), "replay_mode": "fill"}, ((Path("p"),), {"adds": True}), (Path("p"), "fill")),
-        (
-            {"record": Path("r"), "replay": Path("p"), "replay_mode": "lenient"},
-            ((Path("r"),), {"adds": True}),
-            (Path("p"), "lenient"),
-        ),
-        ({"replay_mode": "fill"}, None, None),
-    ],
-)
-def test_turns_are_recorded_and_replayed(
-    given: dict[str, Any], recorder: Any, replays: Any, beam: Beam, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("beam.conversations.recording.Recorder", lambda *args, **options: (args, options))
-    monkeypatch.setattr("beam.conversations.recording.Replay", lambda *args: args)
-    beam.use_recording(**given)
-    assert (beam._recorder, beam.context.recordings) == (recorder, replays)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from beam.api.conversation import Spoken
 from beam.base.errors import BeamError, ConfigError, LimitError, SignalledError, UnfinishedError, UsageError
 from beam.conversations import comparing
 from beam.model import events
-from beam.model.message import Options
+from beam.model.message import Options, Recording
 from beam.model.outcome import Outcome, Status, Usage
 from tests.support.context import Root
 from tests.support.journals import record
@@ -412,14 +412,13 @@ class Played:
 
 
 def test_a_scenario_is_run_as_it_was_asked_for(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    from beam.conversations.model_calls import RunModelCalls
     from beam.conversations.play import RunOptions
     from beam.conversations.scenario import Spending
 
     played = Played(monkeypatch)
     scenario: Any = object()
     assert talk.beam.run(scenario) == "result"  # type: ignore[comparison-overlap]
-    assert played.given[0][:3] == (scenario, talk.beam.context, RunOptions(ci=False, model_calls=RunModelCalls()))
+    assert played.given[0][:3] == (scenario, talk.beam.context, RunOptions(ci=False))
     played.given[0][3]("progress")
     assert played.checked == [{"needs_agents": True, "needs_proxies": False}]
     talk.beam.run(
@@ -430,9 +429,7 @@ def test_a_scenario_is_run_as_it_was_asked_for(talk: Talk, monkeypatch: pytest.M
         max_tokens=5,
         repeat=2,
         pass_rate=0.5,
-        record=Path("r"),
-        replay=Path("p"),
-        replay_mode="lenient",
+        recording=Recording(replay="/p", on_miss="nearest"),
         seen=print,
     )
     assert played.given[1] == (
@@ -444,14 +441,11 @@ def test_a_scenario_is_run_as_it_was_asked_for(talk: Talk, monkeypatch: pytest.M
             limits=Spending(cost_usd=1.0, tokens=5),
             repeat=2,
             pass_rate=0.5,
-            record=Path("r"),
-            replay=Path("p"),
-            replay_mode="lenient",
-            model_calls=RunModelCalls(),
+            recording=Recording(replay="/p", on_miss="nearest"),
         ),
         print,
     )
-    talk.beam.run(scenario, replay=Path("p"), replay_mode="fill")
+    talk.beam.run(scenario, recording=Recording(replay="/p", on_miss="live"))
     assert [each["needs_agents"] for each in played.checked] == [True, False, True]
     assert talk.beam.plan(scenario) == talk.beam.plan(scenario, replay=True) == ["step"]  # type: ignore[comparison-overlap]
     assert [each["needs_agents"] for each in played.checked[3:]] == [True, False]

@@ -22,7 +22,7 @@ from beam.api.stream import Stream
 from beam.base.errors import BeamError, NotFoundError, UnsupportedError, UsageError
 from beam.base.steps import Steps
 from beam.model import events
-from beam.model.message import ModelCalls, Options
+from beam.model.message import Options, Recording
 from beam.model.notification import Notification
 from beam.model.outcome import ModelCallCounts, Outcome, Status
 from beam.notify import spool
@@ -109,9 +109,9 @@ def test_what_can_not_be_compared_is_reported(root: Root, compared: list[Any]) -
 # -- proxies -----------------------------------------------------------------------------------------------------------
 
 PLAIN: dict[str, Any] = {
-    **dict.fromkeys(("record", "replay", "fork_at", "max_tokens", "budget_usd", "key_fd", "places", "seen")),
-    **dict.fromkeys(("upstream", "fork_model", "agent", "token"), ""),
-    "fill": False,
+    **dict.fromkeys(("record", "replay", "fork_at", "max_tokens", "budget_usd", "places", "seen")),
+    **dict.fromkeys(("upstream", "fork_model", "agent", "token", "shield"), ""),
+    "on_miss": "stop",
     "port": 0,
 }
 
@@ -149,14 +149,14 @@ def test_a_proxy_is_started_with_all_that_was_asked_for(proxies: list[Any], tmp_
         "record": Path("r"),
         "replay": Path("p"),
         "upstream": "http://m",
-        "fill": True,
+        "on_miss": "live",
         "fork_at": 2,
         "fork_model": "fm",
         "port": 5,
         "max_tokens": 6,
         "budget_usd": 7.0,
         "token": "t",
-        "key_fd": 8,
+        "shield": "fd:8",
         "places": {"a": "b"},
         "seen": print,
     }
@@ -176,7 +176,7 @@ def test_a_proxy_is_started_with_all_that_was_asked_for(proxies: list[Any], tmp_
         masks=("masks of codex",),  # type: ignore[arg-type]
         budget=Budget(max_tokens=6, usd=7.0),
     )
-    assert rest == {"served": print, "key_fd": 8}
+    assert rest == {"served": print, "key_fd": 8, "secret": ""}
     proxy.start({}, **{**PLAIN, "replay": Path("p"), "agent": "claude"})
     assert (proxies[2][0].agent, proxies[2][0].masks) == ("claude", ("masks of claude",))
 
@@ -204,18 +204,18 @@ def test_two_runs_of_a_prompt_are_compared_by_where_they_differed() -> None:
             seen(each)
         return second
 
-    found = proxy.compare_runs(send, "a", "hi", upstream="http://m")
+    found = proxy.compare_runs(send, "a", "hi")
     assert found == proxy.ProxyChecked(
         first=first, second=second, counts=counts, calls=tuple(calls), places=(("/b", 2), ("/a", 1))
     )
     (agent, text, recorded), (_, _, replayed) = given
     assert (agent, text) == ("a", "hi")
-    folder = recorded.model_calls.record
-    assert recorded == Options(once=True, model_calls=ModelCalls(record=folder, upstream="http://m"))
-    assert replayed == Options(once=True, model_calls=ModelCalls(replay=folder))
+    folder = recorded.recording.record
+    assert recorded == Options(once=True, recording=Recording(record=folder, depth="model"))
+    assert replayed == Options(once=True, recording=Recording(replay=folder, depth="model"))
     assert folder.endswith("/recording") and "/beam-doctor-" in folder and not Path(folder).parent.exists()
     second = first
-    assert proxy.compare_runs(send, "a", "hi", upstream="").counts == ModelCallCounts()
+    assert proxy.compare_runs(send, "a", "hi").counts == ModelCallCounts()
 
 
 # -- notifications -----------------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from beam.broker.inbox.sender import Sender
 from beam.model import events
 from beam.model.message import (
     Message,
-    ModelCalls,
     Options,
     Payload,
+    Recording,
     SessionContext,
     Spent,
     decode,
@@ -189,12 +189,12 @@ def test_who_waits_is_told_of_the_acceptance_first_and_then_of_the_outcome(root:
             ("usage", "asker is an agent, and sends no slash commands", "leave --slash out", "asker"),
         ),
         (
-            Request(to="worker", text="x", options=Options(model_calls=ModelCalls(record="/r"))),
+            Request(to="worker", text="x", options=Options(recording=Recording(record="/r"))),
             {},
             (
                 "usage",
-                "asker is an agent, and decides nothing about model calls: it would write where it may not",
-                "leave --record-model, --replay-model, --upstream and --shield out",
+                "asker is an agent, and records and replays nothing: it would write where it may not",
+                "leave --record, --replay and --shield out",
                 "asker",
             ),
         ),

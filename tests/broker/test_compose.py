@@ -163,7 +163,7 @@ def test_no_replies_means_that_nobody_gets_one() -> None:
         ({"options": Options(timeout=-1e300)}, "--timeout is out of range"),
         ({"options": Options(max_turns=10**5000)}, "--max-turns is out of range"),
         ({"options": Options(keep=float("inf"))}, "--keep is out of range"),
-        ({"options": Options(budget_usd=0.0)}, "--budget-usd 0 is out of range"),
+        ({"options": Options(budget_usd=0.0)}, "--budget 0 is out of range"),
         ({"options": Options(timeout=0.0)}, "--timeout 0 is out of range"),
         ({"options": Options(max_turns=0)}, "--max-turns 0 is out of range"),
         ({"options": Options(max_tokens=-5)}, "--max-tokens -5 is out of range"),

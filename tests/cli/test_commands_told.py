@@ -454,7 +454,7 @@ def test_a_key_is_read_from_stdin_or_asked_for_without_an_echo(
     told.replace("keep_secret", None, None)
     kept = inside("secret", "set", "work", stdin=" sk-1 \nmore\n")
     assert (kept.code, kept.out) == (0, "")
-    assert kept.err == "beam: kept; use it: beam send AGENT --shield --secret work\n"
+    assert kept.err == "beam: kept; use it: beam send AGENT --shield work\n"
     asked_for: list[str] = []
     monkeypatch.setattr(secrets, "is_terminal", lambda stream: stream is sys.stdin)
     monkeypatch.setattr(getpass, "getpass", lambda prompt: asked_for.append(prompt) or "sk-2\n")
@@ -600,7 +600,7 @@ def test_a_person_talks_with_one_agent_as_the_options_say(inside: Inside, told: 
         *(
             (("bot", *words), f"{words[0]} is for several agents; beam chat bot ANOTHER --topic TEXT")
             for words in (
-                ("--topic", "x"), ("--turns", "3"), ("--until", "x"), ("--budget-usd", "1"), ("--max-tokens", "1"),
+                ("--topic", "x"), ("--turns", "3"), ("--until", "x"), ("--budget", "1"), ("--max-tokens", "1"),
                 ("--time", "1m"), ("--moderator", "m"), ("--by-address",), ("--name", "x"),
             )
         ),
@@ -636,7 +636,7 @@ def test_several_agents_talk_as_the_options_say(
     two = {name: each[name] for name in ("a", "b")}
     assert talk.made == [((live, "chat", two), {"is_watched": True})]
     monkeypatch.setattr(chatting, "_is_watched", lambda: False)
-    words = ["--turns", "3", "--until", "DONE", "--budget-usd", "0.5", "--max-tokens", "9", "--time", "1m"]
+    words = ["--turns", "3", "--until", "DONE", "--budget", "0.5", "--max-tokens", "9", "--time", "1m"]
     inside("chat", "a", "b", "--topic", "tea?", *words, "--moderator", "m", "--by-address", "--name", "x")
     _, made, *checked = told.taken()
     limits = {"phrase": "DONE", "turns": 3, "cost_usd": 0.5, "tokens": 9, "time": 60.0}

@@ -32,6 +32,7 @@ def declared() -> Iterator[str]:
                 f"{bounds[0]}..{bounds[1]}" if bounds != [None, None] else "",
                 "several" if one.multiple or one.nargs != 1 else "",
                 "needed" if one.required else "",
+                f"in {one.rich_help_panel}" if getattr(one, "rich_help_panel", None) else "",
                 "hidden" if getattr(one, "hidden", False) else "",
                 "" if one.default in (None, False) else f"else {one.default!r}",
             ]

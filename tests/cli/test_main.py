@@ -35,8 +35,8 @@ def test_a_version_that_can_not_be_written_is_an_error_in_one_line(
         (["queue", "drop"], "there is no message to remove; beam queue drop ID, or beam queue drop --dead"),
         (["run", "s.yaml", "--ci", "--no-ci"], "--ci and --no-ci don't go together; leave one out"),
         (
-            ["run", "s.yaml", "--replay-mode", "fill"],
-            "--replay-mode is for --replay DIR; add it, or leave --replay-mode out",
+            ["run", "s.yaml", "--on-miss", "live"],
+            "--on-miss is for --record DIR and --replay DIR; add one, or leave --on-miss out",
         ),
     ],
 )

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from beam.api import Beam
-from beam.base.errors import NotFoundError, UsageError
+from beam.base.errors import NotFoundError
 from beam.cli.chatting.together import TogetherChat
-from beam.cli.context import Context
-from beam.cli.model_calls import run_settings
+from beam.model.message import Recording
 from tests.cli.test_help import FOUND
 from tests.support.inside import Inside, Told
 
@@ -80,29 +79,17 @@ def test_a_run_is_told_all_its_options(inside: Inside, told: Told) -> None:
     told.replace("run", *[NotFoundError("played")] * 3)
     assert inside("run", "talk.yaml").code == 4
     _, named = told.calls[0]
-    assert (named["ci"], named["fail_fast"], named["record"], named["replay"]) == (None, False, None, None)
-    assert named["replay_mode"] == "strict"
+    assert (named["ci"], named["fail_fast"], named["recording"]) == (None, False, Recording())
     assert [named[name] for name in ("repeat", "pass_rate", "budget_usd", "max_tokens")] == [None] * 4
-    more = ("--replay", "turns", "--fail-fast", "--ci", "--repeat", "3", "--pass-rate", "0.5", "--budget-usd", "2")
+    more = ("--replay", "turns", "--fail-fast", "--ci", "--repeat", "3", "--pass-rate", "0.5", "--budget", "2")
     assert inside("run", "talk.yaml", *more).code == 4
     _, named = told.calls[1]
-    assert (named["replay"], named["record"]) == (inside.project / "turns", None)
+    assert named["recording"] == Recording(replay=str(inside.project / "turns"))
     assert (named["ci"], named["fail_fast"], named["repeat"], named["pass_rate"]) == (True, True, 3, 0.5)
     assert named["budget_usd"] == 2
     assert inside("run", "talk.yaml", "--record", "turns", "--no-ci").code == 4
     _, named = told.calls[2]
-    assert (named["ci"], named["record"], named["replay"]) == (False, inside.project / "turns", None)
-
-
-@pytest.mark.parametrize(("given", "kept"), [("record", "replay"), ("replay", "record")])
-def test_model_calls_of_a_run_are_recorded_or_replayed(given: str, kept: str) -> None:
-    options = {"record": None, "replay": None, "fill": False, "exact_at_least": None, "turns": None}
-    assert run_settings(Context(), **options) is None  # type: ignore[arg-type]
-    found = run_settings(Context(), **{**options, given: "calls"})  # type: ignore[arg-type]
-    assert found is not None
-    assert getattr(found, given) == Path("calls").absolute() and getattr(found, kept) is None
-    with pytest.raises(UsageError, match="runs no agent"):
-        run_settings(Context(), **{**options, given: "calls", "turns": "folder"})  # type: ignore[arg-type]
+    assert (named["ci"], named["recording"].record) == (False, str(inside.project / "turns"))
 
 
 def test_a_chat_of_several_knows_who_takes_part() -> None:

@@ -22,14 +22,11 @@ def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
-@pytest.mark.parametrize("word", [None, "auto", "exec", "dialogue", "terminal"])
-def test_a_mode_is_one_of_four_words_or_left_out(word: str | None) -> None:
-    assert prompt.parse_mode(word) == word
-
-
-def test_another_word_is_no_mode() -> None:
-    with pytest.raises(UsageError, match=r"--via tty: unknown mode .use one of auto, dialogue, exec, terminal"):
-        prompt.parse_mode("tty")
+def test_the_value_of_an_option_is_one_of_its_words() -> None:
+    assert [prompt.parse_word("--access", word, prompt.ACCESSES) for word in ("ask", None)] == ["ask", None]
+    for word in ("root", ""):
+        with pytest.raises(UsageError, match=rf"--access {word}: unknown word .--access read\|edit\|full\|ask"):
+            prompt.parse_word("--access", word, prompt.ACCESSES)
 
 
 def test_words_are_joined_by_spaces(call: Context) -> None:
@@ -85,18 +82,6 @@ def test_bytes_that_are_no_text_are_replaced_with_a_note(
 def test_a_missing_file_is_not_found(call: Context) -> None:
     with pytest.raises(NotFoundError, match="absent"):
         prompt.read([], ["absent"], call)
-
-
-def test_an_access_is_one_of_four_words() -> None:
-    assert [prompt.parse_access(word) for word in ("read", "edit", "full", "ask", None)] == [
-        "read",
-        "edit",
-        "full",
-        "ask",
-        None,
-    ]
-    with pytest.raises(UsageError, match="--access root"):
-        prompt.parse_access("root")
 
 
 def test_a_schema_is_a_json_object(call: Context, tmp_path: Path) -> None:

@@ -10,14 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
-from beam.base.errors import UsageError
 from beam.cli import proxy
-from beam.cli.context import Context
-from beam.cli.model_calls import run_settings, send_settings
 from beam.model.events import ModelCalled, RequestDifference
-from beam.model.message import ModelCalls
 from beam.proxy.differences import Difference
 from beam.proxy.options import ProxyCounts
 from beam.proxy.served import ServedRequest
@@ -79,19 +75,12 @@ def test_each_model_call_is_reported_and_at_the_end_what_was_exact(inside: Insid
     [
         (ProxyCounts(calls=3, live=3), ("--record", "x"), "3 model calls went to the model", 0),
         (
-            *(ProxyCounts(calls=5, exact=1, minor=2, filled=1, live=1), ("--replay", "x", "--fill")),
+            *(ProxyCounts(calls=5, exact=1, minor=2, filled=1, live=1), ("--replay", "x", "--on-miss", "live")),
             *("5 model calls: 1 exact, 2 minor, 0 major, 0 unmatched, 1 filled, 1 live", 0),
         ),
         (
             *(ProxyCounts(calls=2, major=1, unmatched=1), ("--replay", "x")),
             *("2 model calls: 0 exact, 0 minor, 1 major, 1 unmatched", 1),
-        ),
-        *(
-            (
-                *(ProxyCounts(calls=2, exact=2), ("--replay", "x", "--exact-at-least", least)),
-                *("2 model calls: 2 exact, 0 minor, 0 major, 0 unmatched", code),
-            )
-            for least, code in (("2", 0), ("3", 1))
         ),
     ],
 )
@@ -101,57 +90,6 @@ def test_the_counts_are_reported_and_are_the_exit_code(
     served.counts = counts  # type: ignore[attr-defined]
     found = inside("proxy", *words)
     assert (found.code, found.err.splitlines()[-1]) == (code, f"beam: {said}")
-
-
-def test_options_of_a_proxy_are_passed_on(inside: Inside, served: Told) -> None:
-    inside("proxy", "--record", "rec")
-    (_, named), *_ = served.taken()
-    assert {name: value for name, value in named.items() if name != "seen"} == {
-        "record": inside.project / "rec",
-        "replay": None,
-        "upstream": "",
-        "fill": False,
-        "fork_at": None,
-        "fork_model": "",
-        "agent": "",
-        "port": 0,
-        "max_tokens": None,
-        "budget_usd": None,
-        "token": "",
-        "key_fd": None,
-        "places": {"cwd": str(inside.project), "home": str(inside.project.parent / "home")},
-    }
-    words = [
-        "--replay",
-        "rec",
-        "--upstream",
-        "https://x",
-        "--fill",
-        "--fork-at",
-        "2",
-        "--model",
-        "m",
-        "--agent",
-        "claude",
-    ]
-    words += ["--port", "81", "--max-tokens", "5", "--budget", "0.5", "--key-fd", "3", "--token", "t"]
-    inside("proxy", *words, "--place", "cwd=there", "--place", "a=/b=c")
-    (_, named), *_ = served.taken()
-    assert {name: value for name, value in named.items() if name != "seen"} == {
-        "record": None,
-        "replay": inside.project / "rec",
-        "upstream": "https://x",
-        "fill": True,
-        "fork_at": 2,
-        "fork_model": "m",
-        "agent": "claude",
-        "port": 81,
-        "max_tokens": 5,
-        "budget_usd": 0.5,
-        "token": "t",
-        "key_fd": 3,
-        "places": {"cwd": str(inside.project / "there"), "a": "/b=c"},
-    }
 
 
 @pytest.mark.parametrize("word", ["cwd", "=x", "cwd="])
@@ -220,7 +158,7 @@ def test_how_a_replayed_turn_differed_is_reported_field_by_field(inside: Inside,
     assert [line["n"] for line in inside("proxy", "why", "bot-1", "--json").lines] == [1, 2, 3]
     none = inside("proxy", "why", "bot-1")
     assert none.out == ""
-    assert none.err == "beam: no model call of bot-1 went through a proxy: beam send --replay-model DIR\n"
+    assert none.err == "beam: no model call of bot-1 went through a proxy: beam send --replay DIR --depth model\n"
     assert told.calls == [(("bot-1",), {})] * 3
 
 
@@ -249,7 +187,7 @@ def test_what_is_not_deterministic_is_named_with_how_often_it_was(inside: Inside
     same = Determinism(first=fine, second=fine, counts=ProxyCounts(calls=1, exact=1))
     none = Determinism(first=fine, second=fine, counts=ProxyCounts())
     told.replace("check_determinism", minor, same, none, same)
-    found = inside("proxy", "doctor", "bot", "hi", "--upstream", "https://x")
+    found = inside("proxy", "doctor", "bot", "hi")
     assert found.out.splitlines() == [
         "first completed, second completed: 1 exact, 1 minor, 0 major, 0 unmatched",
         "  it ended",
@@ -260,72 +198,9 @@ def test_what_is_not_deterministic_is_named_with_how_often_it_was(inside: Inside
         "    recorded 'c'",
         "    got      'd'",
     ]
-    assert (found.code, told.calls) == (13, [(("bot", "hi"), {"upstream": "https://x"})])
+    assert (found.code, told.calls) == (13, [(("bot", "hi"), {})])
     found = inside("proxy", "doctor", "bot", "hi")
     assert found.out.splitlines()[1:] == ["  every request was the same"] and found.code == 0
     found = inside("proxy", "doctor", "bot", "hi")
     assert found.out.count("\n") == 1 and found.code == 13, "no call was made"
     assert inside("proxy", "doctor", "bot", "hi", "--json").json["counts"]["exact"] == 1
-
-
-# -- the options of `send` and `run` -----------------------------------------------------------------------------------
-
-NOTHING: dict[str, Any] = {
-    "record": None,
-    "replay": None,
-    "fill": False,
-    "exact_at_least": None,
-    "upstream": None,
-    "shield": False,
-    "key_fd": None,
-    "secret": None,
-}
-
-
-@pytest.mark.parametrize(
-    ("given", "calls"),
-    [
-        ({}, UNSET),
-        ({"record": "/r"}, ModelCalls(record="/r")),
-        ({"replay": "/r", "fill": True, "exact_at_least": 0}, ModelCalls(replay="/r", fill=True, exact_at_least=0)),
-        ({"upstream": "https://x"}, ModelCalls(upstream="https://x")),
-        ({"shield": True, "secret": "work"}, ModelCalls(shield=True, secret="work")),
-        ({"shield": True, "key_fd": 3}, ModelCalls(shield=True)),
-        ({"shield": True, "replay": "/r"}, ModelCalls(shield=True, replay="/r")),
-    ],
-)
-def test_the_options_about_model_calls_go_with_the_message(given: dict[str, Any], calls: object) -> None:
-    assert send_settings(Context(), **{**NOTHING, **given}) == calls
-
-
-FROM_ONE_PLACE = "--shield needs the key from one place (--key-fd 3 3< <(a command that prints it), or --secret NAME)"
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (
-            {"record": "/r", "replay": "/s"},
-            "--record-model and --replay-model don't go together (with --fill a replay records too)",
-        ),
-        ({"fill": True}, "--fill is for a replay (add --replay-model DIR)"),
-        ({"exact_at_least": 0, "record": "/r"}, "--exact-at-least is for a replay (add --replay-model DIR)"),
-        ({"key_fd": 3}, "--key-fd and --secret are for --shield (add --shield)"),
-        ({"secret": "work"}, "--key-fd and --secret are for --shield (add --shield)"),
-        ({"shield": True}, FROM_ONE_PLACE),
-        ({"shield": True, "key_fd": 3, "secret": "work"}, FROM_ONE_PLACE),
-        ({"shield": True, "replay": "/r", "fill": True}, FROM_ONE_PLACE),
-    ],
-)
-def test_what_does_not_go_together_about_model_calls_is_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        send_settings(Context(), **{**NOTHING, **given})
-    assert str(raised.value) == said
-
-
-def test_a_run_refuses_the_same() -> None:
-    options: dict[str, Any] = {name: NOTHING[name] for name in ("record", "replay", "fill", "exact_at_least")}
-    with pytest.raises(UsageError, match="--fill is for a replay"):
-        run_settings(Context(), **{**options, "fill": True}, turns=None)
-    found = run_settings(Context(), **{**options, "replay": "/r", "fill": True, "exact_at_least": 2}, turns=None)
-    assert found is not None and (found.fill, found.exact_at_least) == (True, 2)

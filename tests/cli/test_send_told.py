@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 from beam.api import Beam
 from beam.base.errors import DiskError, NotFoundError, SignalledError, UntrustedError
@@ -16,7 +15,7 @@ from beam.cli import printer as printing
 from beam.cli import send as sending
 from beam.conversations.comparing import AgentScore, Comparison
 from beam.model import events
-from beam.model.message import Options
+from beam.model.message import Options, Recording
 from beam.model.outcome import Status
 from beam.model.rule_lists import RuleLists
 from tests.support.chatting import message, outcome
@@ -71,6 +70,10 @@ def no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
             Options(rules=RuleLists(allow=("A",), ask=("B",), deny=("C", "D"))),
         ),
         (("--max-tokens", "7"), Options(max_tokens=7)),
+        (("--record", "/r"), Options(recording=Recording(record="/r"))),
+        (("--record", "/r", "--depth", "turn,model"), Options(recording=Recording(record="/r", depth="turn,model"))),
+        (("--replay", "/r", "--on-miss", "nearest"), Options(recording=Recording(replay="/r", on_miss="nearest"))),
+        (("--shield", "fd:3"), Options(shield="fd:3")),
     ],
 )
 def test_an_option_is_in_the_message(inside: Inside, made: Told, words: tuple[str, ...], options: Options) -> None:
@@ -92,10 +95,6 @@ def test_what_is_no_option_of_the_turn_goes_with_the_message(inside: Inside, mad
     assert made.taken() == [(("bot", "hi"), {**NOTHING, **more, "options": options})]
     inside("send", "bot", "/compact", "--slash", "--no-wait")
     assert made.taken()[0][1]["options"] == Options(slash=True)
-    inside("send", "bot", "hi", "--session", "x", "--no-wait")
-    assert made.taken()[0][0] == ("bot@x", "hi")
-    model = options_of(inside, made, "--record-model", "rec").model_calls
-    assert model is not UNSET and model.record == str(inside.project / "rec")
 
 
 @pytest.mark.usefixtures("no_queue")
@@ -145,18 +144,13 @@ TOGETHER = "don't go together"
         (("--no-wait", "--events"), f"--no-wait and --events {TOGETHER}; beam wait ID --events"),
         (("--judge", "c"), "--judge compares the answers of several agents; beam send A,B TEXT --judge C"),
         (("--rubric", "x"), "--judge compares the answers of several agents; beam send A,B TEXT --judge C"),
-        (
-            ("--record", "x", "--no-wait"),
-            f"--no-wait and a recording {TOGETHER}; nobody would be there to record or answer",
-        ),
-        (("--replay-mode", "fill"), "--replay-mode is for --replay DIR; add it, or leave --replay-mode out"),
-        (
-            ("--shield", "--key-fd", "3", "--no-wait"),
-            f"--key-fd and --no-wait {TOGETHER}; the descriptor ends with this process",
-        ),
+        (("--on-miss", "live"), "--on-miss is for --record DIR and --replay DIR; add one, or leave --on-miss out"),
+        (("--depth", "model"), "--depth is for --record DIR and --replay DIR; add one, or leave --depth out"),
+        (("--record", "x", "--depth", "all"), "--depth all: unknown word; --depth turn|model|turn,model"),
+        (("--replay", "x", "--on-miss", "fill"), "--on-miss fill: unknown word; --on-miss stop|live|nearest"),
         (("--slash",), "'hi' is no slash command; for example: beam send claude --slash /compact"),
-        (("--require", "x"), "--require x: unknown evidence; use --require structured or whole"),
-        (("--tolerate", "x"), "--tolerate x: unknown status; use --tolerate denied"),
+        (("--require", "x"), "--require x: unknown word; --require structured|whole"),
+        (("--tolerate", "x"), "--tolerate x: unknown word; --tolerate denied"),
         *(
             (
                 ("--steer", *words),
@@ -179,7 +173,6 @@ def test_options_that_make_no_sense_are_refused(inside: Inside, made: Told, word
 @pytest.mark.parametrize(
     ("agent", "words", "code", "said"),
     [
-        ("bot@x", ("--session", "y", "hi"), 2, "bot@x names a session already; leave --session out"),
         ("fix it", (), 2, "'fix it' is not an agent's name; the agent comes first: beam send AGENT 'fix it'"),
         (
             *("codex~0abc", ("hi",), 10),
@@ -203,26 +196,10 @@ def test_a_text_for_the_running_turn_is_given_to_it(inside: Inside, told: Told) 
     told.replace("steer", "it was read", "it was read")
     done = inside("send", "bot", "look", "--steer")
     assert (done.code, done.out, done.err) == (0, "", "beam: it was read\n")
-    inside("send", "bot", "look", "-f", "-", "--steer", "--session", "x", stdin="there\n")
-    assert told.calls == [(("bot", "look"), {}), (("bot@x", "look\n\nthere"), {})]
+    inside("send", "bot", "look", "-f", "-", "--steer", stdin="there\n")
+    assert told.calls == [(("bot", "look"), {}), (("bot", "look\n\nthere"), {})]
     refused = inside("send", "bot,cat", "look", "--steer")
     assert refused.err == "beam: --steer is for one agent; steer them one after the other\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (("--record", "rec"), ("rec", None, "strict")),
-        (("--replay", "rec"), (None, "rec", "strict")),
-        (("--replay", "rec", "--replay-mode", "fill"), (None, "rec", "fill")),
-    ],
-)
-def test_a_recording_of_turns_is_used(inside: Inside, told: Told, words: tuple[str, ...], named: Any) -> None:
-    told.replace("use_recording", NotFoundError("seen"))
-    assert inside("send", "bot", "hi", *words).code == 4
-    record, replay, mode = named
-    paths = [inside.project / each if each else None for each in (record, replay)]
-    assert told.calls == [((), {"record": paths[0], "replay": paths[1], "replay_mode": mode})]
 
 
 # -- one answer --------------------------------------------------------------------------------------------------------
@@ -259,14 +236,6 @@ def test_a_turn_that_a_signal_ended_is_printed_before_that(
     done = inside("send", "bot", "hi")
     assert (done.code, done.err) == (143, "beam: bot: cancelled: a signal [bot-1]\n")
     assert (inside("send", "bot", "hi").code, died) == (130, [15, 2])
-
-
-def test_a_key_is_lent_to_its_message_alone(inside: Inside, alone: Told) -> None:
-    alone.replace("lend_key", None)
-    alone.replace("deliver", outcome(reply="x"))
-    made = alone.calls
-    assert inside("send", "bot", "hi", "--shield", "--key-fd", "3").code == 0
-    assert [words[-1] for words, _ in made[1:2]] == [3]
 
 
 @pytest.mark.parametrize(
@@ -353,8 +322,8 @@ def test_who_must_trust_the_folder_first_is_asked_at_a_terminal(
         ("a,b", ("--events",), "--events is for one agent; beam watch shows all of them"),
         (
             "a,b",
-            ("--shield", "--key-fd", "3"),
-            "--key-fd is for one agent; a descriptor is read once; use --secret NAME",
+            ("--shield", "fd:3"),
+            "--shield fd:N is for one agent; a descriptor is read once; use --shield NAME",
         ),
         ("a,b", ("--no-wait", "--judge", "c"), "--judge and --no-wait don't go together; the judge needs the answers"),
         ("a,b", ("--rubric", "x"), "--rubric is for --judge AGENT; add it, or leave --rubric out"),

@@ -14,12 +14,6 @@ from beam.cli.context import Context
 from tests.support.inside import Inside, Told
 
 
-@pytest.mark.parametrize(("word", "read"), [(None, "unset"), ("structured", "structured")])
-def test_what_may_end_a_turn_is_one_word(word: str | None, read: str) -> None:
-    found = prompt.parse_require(word)
-    assert (found if isinstance(found, str) else "unset") == read
-
-
 def test_a_text_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 

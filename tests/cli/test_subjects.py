@@ -38,7 +38,6 @@ from tests.support.inside import Inside, Told
         (("team", "task", "eat", "t", "3"), "eat"),
         (("run", "x.yaml", "--set", "s" * 90), "s" * 80),
         (("run", "x.yaml", "--format", "pdf"), "pdf"),
-        (("send", "box@x", "hi", "--session", "y"), "box@x"),
         (("send", "codex~1", "hi"), "codex~1"),
         (("wait", "--agent", "box", "--until", "done"), "done"),
         (("agent", "mcp", "worker", "eat"), "eat"),

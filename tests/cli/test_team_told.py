@@ -338,7 +338,7 @@ def test_a_terminal_gets_no_control_characters_of_a_task_or_a_name(
 def test_mail_that_is_no_text_is_sent_with_signs_in_place_of_its_bytes(
     inside: Inside, acts: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam.cli.prompt._read_stdin", lambda: b"a\xffb")
+    monkeypatch.setattr("beam.cli.prompt._read_stdin", lambda _: b"a\xffb")
     sent = inside("team", "send", "t", "ann", "-")
     assert (sent.code, acts.calls[1]) == (0, ("send", "ann", "a\ufffdb", ("sender", "human")))
     assert sent.err == "beam: warning: stdin is not valid UTF-8; invalid bytes were replaced by U+FFFD\n"

@@ -193,7 +193,7 @@ def test_its_own_commands(place: Cli, chat: Chat) -> None:
     chat.until("no turn runs that could take a text")
     chat.key("c")
     chat.enter("/access nonsense")
-    chat.until("unknown access")
+    chat.until("unknown word")
     chat.enter("/model tiny-2")
     chat.until("model from the next message on: tiny-2")
     chat.enter("/new")
@@ -291,7 +291,7 @@ def test_each_limit_is_named(place: Cli, words: list[str], why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "why"), [(["--budget-usd", "0.01"], "it cost $0.01"), (["--max-tokens", "9"], "it used 9 tokens")]
+    ("words", "why"), [(["--budget", "0.01"], "it cost $0.01"), (["--max-tokens", "9"], "it used 9 tokens")]
 )
 def test_a_budget_is_named_with_what_was_used_and_ends_a_turn_that_goes_on(
     place: Cli, words: list[str], why: str

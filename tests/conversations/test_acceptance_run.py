@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from beam import Beam, UsageError
+from beam import Beam, Recording, UsageError
 from tests.support.cli import Cli, Ended, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
@@ -158,7 +158,7 @@ def test_a_summary_that_cannot_be_written_leaves_the_report(place: Cli) -> None:
 
 def test_a_budget_warns_stops_and_tells_what_was_used(place: Cli) -> None:
     scenario(place, "".join(f"- send: a\n  prompt: spend {n}\n" for n in range(4)))
-    done = run(place, "--budget-usd", "1.1", "--json")
+    done = run(place, "--budget", "1.1", "--json")
     assert done.code == 7, done
     result = done.json
     assert (result["spent"]["turns"], result["spent"]["cost_usd"], result["exit_code"]) == (3, 1.5, 7)
@@ -169,7 +169,7 @@ def test_a_budget_warns_stops_and_tells_what_was_used(place: Cli) -> None:
     assert "the run has used 200 of 220 tokens" in warned.out
 
 
-@pytest.mark.parametrize("words", [("--budget-usd", "0.4"), ("--max-tokens", "90")])
+@pytest.mark.parametrize("words", [("--budget", "0.4"), ("--max-tokens", "90")])
 @pytest.mark.parametrize("steps", ["- {chat: [b, a], prompt: burn}\n", "- {send: a, prompt: burn}\n"])
 def test_a_budget_ends_a_turn_that_goes_on(place: Cli, words: tuple[str, str], steps: str) -> None:
     scenario(place, steps)
@@ -198,7 +198,7 @@ def test_a_limit_of_a_chat_ends_its_turn_in_the_middle_and_the_next_step_is_take
 @pytest.mark.parametrize("number", ["nan", "inf", "-1"])
 def test_a_budget_that_would_limit_nothing_is_refused(place: Cli, number: str) -> None:
     scenario(place, one("spend"))
-    for words in (("run", "s.yaml", "--budget-usd", number), ("run", "s.yaml", "--pass-rate", number)):
+    for words in (("run", "s.yaml", "--budget", number), ("run", "s.yaml", "--pass-rate", number)):
         done = place(*words)
         assert (done.code, done.out) == (2, ""), done
     assert place("send", "a", "x", "--budget", number).code == 2
@@ -373,9 +373,7 @@ def test_a_replay_needs_no_cli_and_says_that_no_tool_ran(place: Cli) -> None:
     scenario(place, one("other"))
     missed = place("run", "s.yaml", "--replay", "rec", env={"PATH": "/usr/bin:/bin"})
     assert (missed.code, "differs from character 1" in missed.out) == (1, True), missed
-    assert (
-        place("run", "s.yaml", "--replay", "rec", "--replay-mode", "lenient", env={"PATH": "/usr/bin:/bin"}).code == 0
-    )
+    assert place("run", "s.yaml", "--replay", "rec", "--on-miss", "nearest", env={"PATH": "/usr/bin:/bin"}).code == 0
 
 
 def test_a_step_is_told_what_another_agent_did_in_this_run_and_a_replay_has_the_same_prompt(place: Cli) -> None:
@@ -414,11 +412,11 @@ def test_a_replay_of_more_turns_waits_no_longer_for_the_disk(place: Cli, monkeyp
     counts = []
     for turns in (1, 8):
         scenario(place, "- {send: a, prompt: hello}\n" * turns)
-        python.run("s.yaml", record=place.project / "rec")
+        python.run("s.yaml", recording=Recording(record="rec"))
         synced: list[int] = []
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", synced.append)
-            assert python.run("s.yaml", replay=place.project / "rec").exit_code == 0
+            assert python.run("s.yaml", recording=Recording(replay="rec")).exit_code == 0
         counts.append(len(synced))
     assert counts[0] == counts[1]
 
@@ -429,7 +427,7 @@ def test_one_message_is_recorded_and_replayed_and_what_is_missing_is_filled_in(p
     (place.project / "script.yaml").write_text("replies: [live]\n")
     assert place("send", "a", "hello", "--replay", "rec").out == "You said: hello\n"
     assert place("send", "a", "new", "--replay", "rec").code == 1
-    assert place("send", "a", "new", "--replay", "rec", "--replay-mode", "fill").out == "live\n"
+    assert place("send", "a", "new", "--replay", "rec", "--on-miss", "live").out == "live\n"
     assert place("send", "a", "new", "--replay", "rec").out == "live\n"
     assert place("send", "a", "x", "--replay", "rec", "--no-wait").code == 2
 
@@ -461,7 +459,7 @@ def test_a_replay_that_is_filled_in_says_that_agents_ran(place: Cli) -> None:
     scenario(place, one("hello"))
     assert place("run", "s.yaml", "--record", "rec").code == 0
     scenario(place, one("hello") + one("other").replace("id: it", "id: two"))
-    done = place("run", "s.yaml", "--replay", "rec", "--replay-mode", "fill")
+    done = place("run", "s.yaml", "--replay", "rec", "--on-miss", "live")
     assert (done.code, "the others by the agents" in done.out, "no tool was run again" in done.out) == (0, True, False)
 
 
@@ -472,9 +470,9 @@ def test_what_a_replay_fills_in_is_added_to_the_turns_that_it_answered_from(plac
     scenario(place, one("hello") + one("other").replace("id: it", "id: two"))
     (place.project / "none").mkdir()
     for folder, times in (("flat", "2"), ("each", "1"), ("each", "2"), ("none", "2")):
-        words = ("run", "s.yaml", "--json", "--replay", folder, "--repeat", times, "--replay-mode")
-        assert place(*words, "fill").code == 0
-        again = place(*words, "strict")
+        words = ("run", "s.yaml", "--json", "--replay", folder, "--repeat", times, "--on-miss")
+        assert place(*words, "live").code == 0
+        again = place(*words, "stop")
         assert (again.code, again.json["replay"]["exact"]) == (0, 2 * int(times)), (folder, times, again)
 
 
@@ -716,12 +714,12 @@ def test_a_work_tree_of_a_run_that_was_killed_is_removed_by_the_next(place: Cli)
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--record-model", "x"), 10, "beam can't lead the model calls of a (scripted) through a proxy"),
-        (("--replay-model", "x"), 10, "beam can't lead the model calls of a (scripted) through a proxy"),
-        (("--record-model", "x", "--replay-model", "y"), 2, "don't go together"),
-        (("--replay-model", "x", "--replay", "y"), 2, "--replay runs no agent"),
-        (("--exact-at-least", "1"), 2, "--exact-at-least is for a replay"),
-        (("--fill",), 2, "--fill is for a replay"),
+        (("--record", "x", "--depth", "model"), 10, "beam can't lead the model calls of a (scripted) through a proxy"),
+        (("--replay", "x", "--depth", "model"), 10, "beam can't lead the model calls of a (scripted) through a proxy"),
+        (("--record", "x", "--replay", "y"), 2, "a recording is made or replayed, not both"),
+        (("--replay", "x", "--depth", "turn,model"), 2, "a replay answers at one depth"),
+        (("--replay", "x", "--depth", "model", "--on-miss", "nearest"), 2, "--on-miss nearest is for turns"),
+        (("--record", "x", "--on-miss", "live"), 2, "--on-miss is for --replay DIR"),
     ],
 )
 def test_model_calls_that_cant_be_recorded_are_refused_before_anything_runs(

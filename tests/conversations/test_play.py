@@ -16,7 +16,6 @@ from beam.broker.inbox import launch, notifying
 from beam.conversations import held, repeat_worktree, step_files
 from beam.conversations import play as playing
 from beam.conversations.held import HeldAgents, StopAll, deliver_here
-from beam.conversations.model_calls import RunModelCalls
 from beam.conversations.play import play
 from beam.conversations.read import parse
 from beam.conversations.recording import Recorder, Replay
@@ -24,8 +23,8 @@ from beam.conversations.result import ReplayCounts, RunResult, Spent, StepResult
 from beam.conversations.run_options import RunOptions, RunProgress, StepBegan, Warned
 from beam.conversations.scenario import Spending, Worktree
 from beam.model import events
-from beam.model.message import Options
-from beam.model.outcome import Class, Outcome, Status, Usage
+from beam.model.message import Options, Recording
+from beam.model.outcome import Class, ModelCallCounts, Outcome, Status, Usage
 from beam.process import tree
 from beam.process.owned import owner_text
 from beam.root.user_dirs import data_dir
@@ -70,7 +69,8 @@ class Played:
         text = f"beam: 1\n{head}steps:\n{steps}"
         scenario = parse(text.encode(), root.base / "s.yaml", {}, name="s.yaml")
         self.told: list[RunProgress] = []
-        asked = RunOptions(**{"replay": folder, **options})
+        replayed = Recording(replay=str(options.pop("replay", folder)), on_miss=options.pop("on_miss", "stop"))
+        asked = RunOptions(**{"recording": replayed, **options})
         self.result: RunResult = asyncio.run(play(scenario, root.context, asked, self.told.append))
 
     @property
@@ -153,8 +153,8 @@ def test_a_prompt_that_was_not_recorded_fails_its_step(root: Root, tmp_path: Pat
     assert (result.verdict, result.replay) == (Verdict.FAILED, ReplayCounts(unmatched=1))
     assert "no recorded turn of worker has this prompt" in result.why
     assert result.note == ""
-    lenient = Played(root, tmp_path, "- {send: worker, id: one, prompt: z}\n", replay_mode="lenient").result
-    assert (lenient.verdict, lenient.replay) == (Verdict.PASSED, ReplayCounts(major=1))
+    nearest = Played(root, tmp_path, "- {send: worker, id: one, prompt: z}\n", on_miss="nearest").result
+    assert (nearest.verdict, nearest.replay) == (Verdict.PASSED, ReplayCounts(major=1))
 
 
 TWICE: dict[str, list[Turn]] = {"worker": [("x", "yes")]}
@@ -323,19 +323,10 @@ def test_steps_at_the_same_time_are_shown_in_the_order_of_the_file(root: Root, t
     assert [step.id for step in played.result.steps] == ["one", "two"]
 
 
-@pytest.mark.parametrize(("least", "code"), [(0, 0), (1, 13), (None, 0)])
-def test_a_run_needs_so_many_exact_model_calls(root: Root, tmp_path: Path, least: int | None, code: int) -> None:
-    calls = RunModelCalls(replay=tmp_path / "calls", exact_at_least=least)
-    result = Played(root, tmp_path, "- {send: worker, prompt: x}\n", model_calls=calls).result
-    assert result.exit_code == code
-    assert result.why == ("0 model calls were replayed exactly, and at least 1 must be" if code else "")
-    assert result.model_calls is not None and result.model_calls.recording == str(tmp_path / "calls")
-
-
-def test_what_is_recorded_can_be_replayed_and_a_replay_records_nothing(root: Root, tmp_path: Path) -> None:
-    target = tmp_path / "again"
-    Played(root, tmp_path, STEPS, record=target)
-    assert not target.exists()
+def test_the_model_calls_of_a_run_are_counted(root: Root, tmp_path: Path) -> None:
+    asked = Recording(record=str(tmp_path / "calls"), depth="model")
+    result = Played(root, tmp_path, '- {check: {command: ["true"]}}\n', recording=asked).result
+    assert result.model_calls == ModelCallCounts(recording=asked.record) and result.replay is None
 
 
 def test_the_settings_of_the_file_count_for_the_run(root: Root, tmp_path: Path) -> None:
@@ -349,7 +340,7 @@ def test_the_settings_of_the_file_count_for_the_run(root: Root, tmp_path: Path) 
 
 def agents(root: Root, tmp_path: Path, name: str = "s", **turns: list[Turn]) -> HeldAgents:
     folder = recorded(tmp_path / "recording", **(turns or {"worker": [("x", "yes"), ("y", "no")]}))
-    return HeldAgents(msgspec.structs.replace(root.context, recordings=Replay(folder, "strict")), name)
+    return HeldAgents(msgspec.structs.replace(root.context, recordings=Replay(folder, "stop")), name)
 
 
 def say(held_agents: HeldAgents, *texts: str, agent: str = "worker", stop: Stop | None = None) -> list[Any]:
@@ -546,7 +537,7 @@ def test_one_message_that_waited_for_its_turn_is_not_run_after_its_replay_was_st
 ) -> None:
     configure(root, ("worker: {command: [cat]}", "worker: {command: [cat], pace: 10m}"))
     folder = recorded(tmp_path / "recording", worker=[("x", "yes")])
-    context = msgspec.structs.replace(root.context, recordings=Replay(folder, "strict"))
+    context = msgspec.structs.replace(root.context, recordings=Replay(folder, "stop"))
     asyncio.run(deliver_here(context, root.place("worker"), root.message("worker", "x"), lambda event: None))
 
     stop = StopAll()
@@ -623,7 +614,7 @@ def test_nothing_is_kept_in_a_replay(root: Root, tmp_path: Path) -> None:
 
 def test_one_message_is_delivered_in_this_process(root: Root, tmp_path: Path) -> None:
     folder = recorded(tmp_path / "recording", worker=[("x", "yes")])
-    context = msgspec.structs.replace(root.context, recordings=Replay(folder, "strict"))
+    context = msgspec.structs.replace(root.context, recordings=Replay(folder, "stop"))
     seen: list[events.Event] = []
     message = root.message("worker", "x")
     outcome = asyncio.run(deliver_here(context, root.place("worker"), message, seen.append))
@@ -651,7 +642,9 @@ def test_a_branch_that_is_there_is_refused_before_anything_runs(
     scenario = parse(text.encode(), root.base / "s.yaml", {}, name="s.yaml")
     folder = recorded(tmp_path / "recording", worker=[("x", "yes")])
     with pytest.raises(ConfigError) as error:
-        asyncio.run(play(scenario, root.context, RunOptions(replay=folder, repeat=2), told.append))
+        asyncio.run(
+            play(scenario, root.context, RunOptions(recording=Recording(replay=str(folder)), repeat=2), told.append)
+        )
     assert error.value.message == "s.yaml:2:12: worktree.branch: there is a branch mine-2 already"
     assert told == [Warned("a run was killed before; what it changed is in the branch beam/old")]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from beam.base.errors import ConfigError, DiskError, NotFoundError, RefusedFileError, UsageError
+from beam.base.errors import ConfigError, DiskError, NotFoundError, RefusedFileError
 from beam.conversations.plain import cut
-from beam.conversations.recording import Recorder, Replay, mode_of, with_recorder
+from beam.conversations.recording import Recorder, Replay, with_recorder
 from beam.model import events
 from beam.model.message import Message, Payload
 from beam.model.outcome import Status
@@ -51,7 +51,7 @@ def answers(replay: Replay, *prompts: str) -> list[str | None]:
 
 def test_turns_answer_once_each_by_their_prompts(tmp_path: Path) -> None:
     folder = recorded(tmp_path / "r", ("a", "1"), ("b", "2"), ("a", "3"))
-    replay = Replay(folder, "strict")
+    replay = Replay(folder, "stop")
     assert answers(replay, "a", "a", "b") == ["1", "3", "2"]
     assert (replay.counts.exact, replay.counts.minor) == (2, 1)
     with pytest.raises(NotFoundError, match="all 3 are used"):
@@ -69,19 +69,19 @@ def test_a_recording_is_lines_of_a_journal_without_the_clis_own(tmp_path: Path) 
 
 
 def test_a_miss_names_the_nearest_and_its_first_difference(tmp_path: Path) -> None:
-    replay = Replay(recorded(tmp_path / "r", ("Plan\nthe work", "1"), ("x", "2")), "strict")
+    replay = Replay(recorded(tmp_path / "r", ("Plan\nthe work", "1"), ("x", "2")), "stop")
     with pytest.raises(NotFoundError, match=r"turn 1, which differs from character 10 \(line 2\) on.*'Plan.nthe work'"):
         replay.take(asked("Plan\nthe play"))
 
 
-def test_lenient_takes_the_next_and_fill_leaves_it_to_the_agent(tmp_path: Path) -> None:
+def test_a_miss_is_answered_by_the_next_turn_or_by_the_agent(tmp_path: Path) -> None:
     folder = recorded(tmp_path / "r", ("a", "1"), ("b", "2"))
-    lenient = Replay(folder, "lenient")
-    assert answers(lenient, "other", "b") == ["1", "2"]
-    assert (lenient.counts.major, lenient.counts.exact) == (1, 1)
-    fill = Replay(folder, "fill")
-    assert answers(fill, "other", "b") == [None, "2"]
-    assert (fill.counts.live, fill.needs_agents, lenient.needs_agents) == (1, True, False)
+    nearest = Replay(folder, "nearest")
+    assert answers(nearest, "other", "b") == ["1", "2"]
+    assert (nearest.counts.major, nearest.counts.exact) == (1, 1)
+    live = Replay(folder, "live")
+    assert answers(live, "other", "b") == [None, "2"]
+    assert (live.counts.live, live.needs_agents, nearest.needs_agents) == (1, True, False)
 
 
 def test_a_secret_in_a_prompt_is_compared_as_journals_have_it(tmp_path: Path) -> None:
@@ -89,17 +89,17 @@ def test_a_secret_in_a_prompt_is_compared_as_journals_have_it(tmp_path: Path) ->
     from beam.secrets.redact import redact
 
     folder = recorded(tmp_path / "r", (redact(f"use {key}")[0], "1"))
-    assert answers(Replay(folder, "strict"), f"use {key}") == ["1"]
+    assert answers(Replay(folder, "stop"), f"use {key}") == ["1"]
 
 
 def test_a_new_recording_takes_the_place_of_the_old_one_and_an_added_one_does_not(tmp_path: Path) -> None:
     recorded(tmp_path / "r", ("a", "1"))
     recorded(tmp_path / "r", ("b", "2"))
-    assert answers(Replay(tmp_path / "r", "lenient"), "a") == ["2"]
+    assert answers(Replay(tmp_path / "r", "nearest"), "a") == ["2"]
     more = Recorder(tmp_path / "r", adds=True)
     for event in turn("c", "3"):
         more.take(event)
-    assert answers(Replay(tmp_path / "r", "strict"), "b", "c") == ["2", "3"]
+    assert answers(Replay(tmp_path / "r", "stop"), "b", "c") == ["2", "3"]
 
 
 def test_a_recording_follows_no_link(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_folder_that_is_swapped_for_a_link_leads_no_turn_elsewhere(tmp_path: P
             recorder.take(event)
     recorder.check()
     assert ((home / "claude.jsonl").read_text(), [each.name for each in home.iterdir()]) == ("mine", ["claude.jsonl"])
-    assert answers(Replay(tmp_path / "moved", "strict"), "b", "c") == ["b", "c"]
+    assert answers(Replay(tmp_path / "moved", "stop"), "b", "c") == ["b", "c"]
 
 
 def test_a_link_that_stands_where_the_folder_would_be_made_is_refused(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_damaged_recording_is_refused_with_its_line(tmp_path: Path) -> None:
     with (folder / "claude.jsonl").open("a") as file:
         file.write("{broken\n")
     with pytest.raises(ConfigError, match=r"claude.jsonl:6:1: not an event"):
-        Replay(folder, "strict").take(asked("a"))
+        Replay(folder, "stop").take(asked("a"))
 
 
 def test_a_recording_of_another_version_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -196,15 +196,12 @@ def test_a_recording_of_another_version_is_refused_with_its_line(tmp_path: Path)
     lines[3] = lines[3].replace(b'"v":1', b'"v":2')
     file.write_bytes(b"".join(lines))
     with pytest.raises(ConfigError, match=r"claude.jsonl:4:1: has version 2, but this beam reads version 1"):
-        Replay(tmp_path / "r", "lenient").take(asked("a"))
+        Replay(tmp_path / "r", "nearest").take(asked("a"))
 
 
-def test_no_recording_and_no_mode_are_refused(tmp_path: Path) -> None:
+def test_no_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="there is no recording"):
-        Replay(tmp_path / "no", "strict")
-    with pytest.raises(UsageError, match="strict, lenient or fill"):
-        mode_of("exact")
-    assert mode_of(None) == "strict"
+        Replay(tmp_path / "no", "stop")
 
 
 def test_an_event_is_recorded_and_then_shown(tmp_path: Path) -> None:
@@ -213,7 +210,7 @@ def test_an_event_is_recorded_and_then_shown(tmp_path: Path) -> None:
     for event in turn("a", "1"):
         both(event)
     assert seen == turn("a", "1")
-    assert answers(Replay(tmp_path / "r", "strict"), "a") == ["1"]
+    assert answers(Replay(tmp_path / "r", "stop"), "a") == ["1"]
     with_recorder(None, seen[0])
 
 
@@ -223,7 +220,7 @@ def test_a_turn_that_was_tried_again_is_recorded_as_its_last_attempt(tmp_path: P
     for event in (*first[:4], *second[1:]):
         recorder.take(event)
     assert b"lost" not in (tmp_path / "r" / "claude.jsonl").read_bytes()
-    assert answers(Replay(tmp_path / "r", "strict"), "a") == ["1"]
+    assert answers(Replay(tmp_path / "r", "stop"), "a") == ["1"]
 
 
 @pytest.mark.parametrize(("size", "whole"), [(10, True), (11, False)])
@@ -234,7 +231,7 @@ def test_a_text_of_a_report_is_cut_in_its_middle(size: int, whole: bool) -> None
 
 def test_an_agent_of_which_nothing_was_recorded_is_named(tmp_path: Path) -> None:
     recorded(tmp_path / "r", ("a", "1"))
-    replay = Replay(tmp_path / "r", "strict")
+    replay = Replay(tmp_path / "r", "stop")
     other = Message(id="codex-1", timestamp="", sender="human", to="codex", payload=Payload(text="a"))
     with pytest.raises(NotFoundError, match=r"^no recorded turn of codex is left in r: there is none of it "):
         replay.take(other)

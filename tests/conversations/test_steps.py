@@ -16,14 +16,14 @@ from beam.conversations import checking
 from beam.conversations.budget import BudgetMeter
 from beam.conversations.commands import TIMED_OUT, CommandEnd
 from beam.conversations.expect import Changes
-from beam.conversations.model_calls import ModelFolders, RunModelCalls
+from beam.conversations.model_calls import ModelFolders
 from beam.conversations.read import parse
 from beam.conversations.result import StepResult
 from beam.conversations.scenario import Parallel, Scenario, Spending
 from beam.conversations.step_files import real_paths
 from beam.conversations.steps import StepRunner
 from beam.model import events
-from beam.model.message import Options
+from beam.model.message import Options, Recording
 from beam.model.outcome import Class, Outcome, Status, Usage
 from tests.support.context import Root
 
@@ -134,7 +134,7 @@ class Run:
             BudgetMeter(limits or Spending(), self.warned.append, self.over.append),
             folder=root.base,
             changes=cast(Any, tree or Tree(is_there=False)),
-            models=ModelFolders(RunModelCalls(), 1, 1),
+            models=ModelFolders(Recording(), 1, 1),
             real_paths=real_paths(self.scenario),
             **{**given, **options},
         )

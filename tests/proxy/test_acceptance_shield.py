@@ -175,7 +175,7 @@ def test_with_the_shield_it_finds_no_key_anywhere_and_the_model_gets_the_real_on
 
         handler.answer = answer  # type: ignore[attr-defined]
         try:
-            done = run(thief(beam, model), "--shield", "--key-fd", str(descriptor), key_fd=descriptor)
+            done = run(thief(beam, model), "--shield", f"fd:{descriptor}", key_fd=descriptor)
         finally:
             handler.answer = before  # type: ignore[attr-defined]
             os.close(descriptor)
@@ -201,16 +201,16 @@ def test_the_shield_is_refused_where_the_key_is_still_to_be_read(where: str, bea
             cli.config(
                 cli.project.joinpath("beam.yaml").read_text().replace("full}", f"full, env: {{OTHER_API_KEY: {KEY}}}}}")
             )
-        done = run(cli, "--shield", "--key-fd", str(descriptor), key_fd=descriptor)
+        done = run(cli, "--shield", f"fd:{descriptor}", key_fd=descriptor)
         os.close(descriptor)
         assert model.requests == []
     assert done.returncode == 1
     assert b"--shield is refused" in done.stdout
-    assert b"--key-fd" in done.stderr or b"_API_KEY" in done.stdout
+    assert b"--shield fd:3" in done.stderr or b"_API_KEY" in done.stdout
     assert not (beam.project / "loot.json").exists()
 
 
 def test_an_agents_message_names_no_recording_and_no_proxy(beam: Cli) -> None:
     beam.config("agents:\n  sender: {adapter: bash, access: full}\n  other: {adapter: scripted}\n")
-    done = beam("send", "sender", "$BEAM_BIN send other --record-model /tmp/x hello", "--json")
-    assert "decides nothing about model calls" in done.out + done.err
+    done = beam("send", "sender", "$BEAM_BIN send other --record /tmp/x --depth model hello", "--json")
+    assert "only a person records and replays" in done.out + done.err

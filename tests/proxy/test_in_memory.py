@@ -675,9 +675,9 @@ def test_a_connection_is_used_again_while_it_is_idle(monkeypatch: pytest.MonkeyP
         (ConnectionRefusedError(111, "Connection refused"), "model: Connection refused"),
         (b"", "model: Remote end closed connection without response"),
         (said(302, location="https://other.example/v1?k=1"), ("model redirects to https://other.example/v1, where the "
-         "proxy doesn't go: name that URL with --upstream, if it is right")),
-        (said(307, location="/other"), ("model redirects to /other, where the proxy doesn't go: name that URL with "
-         "--upstream, if it is right")),
+         "proxy doesn't go: name that URL as `upstream`, if it is right")),
+        (said(307, location="/other"), ("model redirects to /other, where the proxy doesn't go: name that URL "
+         "as `upstream`, if it is right")),
         (said(content_encoding="br"), "model answered in br, though a plain answer was asked for"),
     ],
 )  # fmt: skip

@@ -252,7 +252,7 @@ def test_what_is_no_key_is_refused(data: bytes) -> None:
         key_of(Order(owner=os.getppid(), options=ProxyOptions(), key_fd=lent(data)))
     assert (error.value.message, error.value.hint) == (
         "no key came on the descriptor",
-        "--key-fd 3 3< <(a command that prints the key)",
+        "--shield fd:3 3< <(a command that prints the key)",
     )
 
 

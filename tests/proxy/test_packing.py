@@ -189,7 +189,7 @@ def test_a_line_that_a_kill_tore_is_cut_off_by_the_next_recorder(tmp_path: Path,
     if not is_alone:
         recorder.begin(request({"a": 1}))
     recorder.close()
-    index = folder / "exchanges.jsonl"
+    index = folder / "model.exchanges.jsonl"
     whole = index.read_bytes()
     index.write_bytes(whole + b'{"line": "req')
     again = Recorder(folder, RecordingInfo())
@@ -201,8 +201,8 @@ def test_a_line_that_a_kill_tore_is_cut_off_by_the_next_recorder(tmp_path: Path,
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"line":"request"}', "line 1 of exchanges.jsonl is not a call: "),
-        ("nonsense", "line 1 of exchanges.jsonl is not a call: "),
+        ('{"line":"request"}', "line 1 of model.exchanges.jsonl is not a call: "),
+        ("nonsense", "line 1 of model.exchanges.jsonl is not a call: "),
         ('{"line":"request","n":1,"at":"","format":"","kind":"","method":"","path":"","body":{"m":{"$after":0}}}',
          "call 1 can't be read: its m goes on from a request that has none"),
         ('{"line":"request","n":1,"at":"","format":"","kind":"","method":"","path":"","body":{"$blob":"../x"}}',
@@ -213,7 +213,7 @@ def test_a_line_that_a_kill_tore_is_cut_off_by_the_next_recorder(tmp_path: Path,
 )  # fmt: skip
 def test_a_recording_that_is_damaged_says_where(tmp_path: Path, text: str, said: str) -> None:
     Recorder(tmp_path / "r", RecordingInfo()).close()
-    (tmp_path / "r/exchanges.jsonl").write_text(f"{text}\n")
+    (tmp_path / "r/model.exchanges.jsonl").write_text(f"{text}\n")
     with pytest.raises(CorruptError) as error:
         Recording(tmp_path / "r")
     assert error.value.message.startswith(f"the recording {tmp_path / 'r'} is damaged: {said}")

@@ -20,7 +20,7 @@ def recorded(directory: Path, *answers: dict[str, Any], **files: bytes) -> Recor
     (directory / "answers").mkdir(parents=True)
     (directory / "recording.json").write_bytes(b'{"v": 1}')
     lines = [REQUEST, *({"line": "answer", "n": 1, "status": 200, **answer} for answer in answers)]
-    (directory / "exchanges.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    (directory / "model.exchanges.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     for name, data in files.items():
         (directory / "answers" / name.removeprefix("n").replace("_", ".")).write_bytes(data)
     return Recording(directory)
@@ -73,11 +73,11 @@ def test_a_call_whose_recorder_was_killed_is_cut_with_what_is_there(
 
 
 def test_a_torn_last_line_is_left_out_and_any_other_is_an_error_with_its_number(tmp_path: Path) -> None:
-    index = (recorded(tmp_path / "r").directory) / "exchanges.jsonl"
+    index = (recorded(tmp_path / "r").directory) / "model.exchanges.jsonl"
     index.write_bytes(index.read_bytes() + b'{"line": "ans')
     assert len(Recording(index.parent).exchanges) == 1
     index.write_bytes(index.read_bytes() + b"\n")
-    with pytest.raises(CorruptError, match=r"line 2 of exchanges.jsonl is not a call"):
+    with pytest.raises(CorruptError, match=r"line 2 of model.exchanges.jsonl is not a call"):
         Recording(index.parent)
 
 

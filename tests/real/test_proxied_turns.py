@@ -52,7 +52,7 @@ def test_a_turn_is_recorded_and_replayed_in_another_place_without_a_model(
     recording = str(beam.base / "recording")
     first = at(beam, name, agents_path, model.url)
     text = "please make file number 3" if name == "aider" else task(name, beam.project)
-    done = send(first, name, text, "--record-model", recording).json
+    done = send(first, name, text, "--record", recording, "--depth", "model").json
     assert done["status"] == "completed", done
     assert done["model_calls"]["live"] == done["model_calls"]["calls"] > 0
     made = {path.name: path.read_text() for path in beam.project.glob("*.txt")}
@@ -61,7 +61,7 @@ def test_a_turn_is_recorded_and_replayed_in_another_place_without_a_model(
     make_repository(other.project, other.base / "home")
     second = at(other, name, agents_path, "http://127.0.0.1:9")
     text = "please make file number 3" if name == "aider" else task(name, other.project)
-    again = send(second, name, text, "--replay-model", recording, "--exact-at-least", "1").json
+    again = send(second, name, text, "--replay", recording, "--depth", "model").json
     assert again["status"] == "completed", again
     assert again["model_calls"]["exact"] == again["model_calls"]["calls"] == done["model_calls"]["calls"]
     assert {path.name: path.read_text() for path in other.project.glob("*.txt")} == made
@@ -77,20 +77,16 @@ def test_a_scenario_is_recorded_and_replayed_and_its_report_has_the_counts(
     steps = [{"send": "claude", "id": name, "access": "full", "prompt": text} for name, text in prompts.items()]
     (beam.project / "s.yaml").write_text(json.dumps({"beam": 1, "steps": steps}))
     cli = at(beam, "claude", agents_path, model.url).with_env({"BEAM_TRUST": "1"})
-    first = cli("run", "s.yaml", "--record-model", "calls", "--json", timeout=300)
+    first = cli("run", "s.yaml", "--record", "calls", "--depth", "model", "--json", timeout=300)
     assert first.code == 0, first
     assert first.json["model_calls"]["live"] == first.json["model_calls"]["calls"] == 3
     made.unlink()
     asked = len(model.requests)
-    words = ("run", "s.yaml", "--replay-model", "calls", "--junit", "r.xml")
-    again = cli(*words, "--exact-at-least", "3", timeout=300)
+    words = ("run", "s.yaml", "--replay", "calls", "--depth", "model", "--junit", "r.xml")
+    again = cli(*words, timeout=300)
     assert (again.code, made.read_text()) == (0, "hello"), again
     assert "3 model calls: 3 exact, 0 minor, 0 major, 0 unmatched, 0 live" in again.out
     assert '"model_calls_exact" value="3"' in (beam.project / "r.xml").read_text()
-    made.unlink()
-    less = cli(*words, "--exact-at-least", "4", timeout=300)
-    assert less.code == 13
-    assert 'failures="1"' in (beam.project / "r.xml").read_text()
     assert len(model.requests) == asked
 
 
@@ -100,9 +96,9 @@ def test_a_call_that_was_not_recorded_ends_the_turn_and_why_says_where_it_differ
 ) -> None:
     recording = str(beam.base / "recording")
     cli = at(beam, "claude", agents_path, model.url)
-    assert send(cli, "claude", "tell me of apples", "--new", "--record-model", recording).code == 0
+    assert send(cli, "claude", "tell me of apples", "--new", "--record", recording, "--depth", "model").code == 0
     asked = len(model.requests)
-    done = send(cli, "claude", "tell me of pears", "--new", "--replay-model", recording)
+    done = send(cli, "claude", "tell me of pears", "--new", "--replay", recording, "--depth", "model")
     assert done.code == 1
     assert "was not recorded; the nearest, 1, differs first in" in done.json["reason"]
     assert len(model.requests) == asked
@@ -122,7 +118,7 @@ def test_the_doctor_names_what_is_not_deterministic(beam: Cli, agents_path: str)
         cli = at(beam, "claude", agents_path, model.url)
         assert cli("agent", "set", "claude", "access=full").code == 0
         text = f"!tool Bash {json.dumps(command)} !then !say done"
-        found = cli("proxy", "doctor", "claude", text, "--upstream", model.url, timeout=300)
+        found = cli("proxy", "doctor", "claude", text, timeout=300)
     assert found.code == 13, found
     assert found.out.startswith("first completed, second completed: 1 exact, 0 minor, 1 major, 0 unmatched\n"), found
     assert "body.messages[3].content[0].content: in 1 request" in found.out
@@ -154,7 +150,9 @@ def test_a_proxy_that_is_killed_is_a_failure_of_the_network_and_leaves_a_readabl
     cli = at(beam, "claude", agents_path, model.url).with_env({"BEAM_RETRIES": "0"})
     done: list[Ended] = []
     text = "!tool Bash " + json.dumps({"command": "sleep 0"}) + " !then !stall-mid"
-    thread = threading.Thread(target=lambda: done.append(send(cli, "claude", text, "--record-model", str(recording))))
+    thread = threading.Thread(
+        target=lambda: done.append(send(cli, "claude", text, "--record", str(recording), "--depth", "model"))
+    )
     thread.start()
     deadline = time.monotonic() + 60
     while not (recording / "answers" / "000002.sse").exists() and time.monotonic() < deadline:
@@ -194,7 +192,7 @@ def test_a_shielded_claude_whose_shell_looks_for_the_key_finds_none(
     look = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep -ac 'R3a[l]Claude' > count.txt; env"
     cli = at(beam, "claude", agents_path, model.url)
     text = f"!tool Bash {json.dumps({'command': look + ' > env.txt'})} !then !say done"
-    words = ("send", "claude", "--via", "exec", "--json", "--access", "full", "--shield", "--key-fd", str(read), text)
+    words = ("send", "claude", "--via", "exec", "--json", "--access", "full", "--shield", f"fd:{read}", text)
     process = subprocess.run(
         [sys.executable, "-P", "-m", "beam", *words],
         cwd=cli.project,

@@ -99,13 +99,13 @@ def test_three_vendors_run_again_from_their_model_calls_with_the_model_gone(plac
                 if value or name not in env
             }
         cli = place.with_env(env)
-        done = cli(*words, "--record-model", "calls", "--junit", "live.xml", timeout=240)
+        done = cli(*words, "--record", "calls", "--depth", "model", "--junit", "live.xml", timeout=240)
         result = json.loads(done.out)
         assert done.code == 0, json.dumps(result, indent=1)
     calls = result["model_calls"]["calls"]
     assert calls == result["model_calls"]["live"] >= 4  # Codex asks once more after its tool
     # Claude names its work tree, and that of the second run has another name: its call fits, and not exactly.
-    again = cli(*words, "--replay-model", "calls", "--exact-at-least", "3", "--junit", "again.xml", timeout=240)
+    again = cli(*words, "--replay", "calls", "--depth", "model", "--junit", "again.xml", timeout=240)
     replayed = json.loads(again.out)
     assert again.code == 0, json.dumps(replayed, indent=1)
     assert (replayed["model_calls"]["live"], replayed["model_calls"]["unmatched"]) == (0, 0)
@@ -113,7 +113,7 @@ def test_three_vendors_run_again_from_their_model_calls_with_the_model_gone(plac
     assert cases(place.project / "live.xml") == cases(place.project / "again.xml")
 
 
-@pytest.mark.parametrize(("agent", "words"), [("codex", ("--record-model", "calls")), ("claude", ())])
+@pytest.mark.parametrize(("agent", "words"), [("codex", ("--record", "calls", "--depth", "model")), ("claude", ())])
 def test_a_budget_ends_a_real_turn_in_the_middle_by_what_its_proxy_or_its_cli_tells_meanwhile(
     beam: Cli, agents_path: str, agent: str, words: tuple[str, ...]
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from msgspec import UNSET, structs
 
 from beam import Beam, UnfinishedError
-from beam.model.message import Message, ModelCalls, Options, Payload, decode, encode
+from beam.model.message import Message, Options, Payload, Recording, decode, encode
 from beam.model.rule_lists import RuleLists
 from tests.support.claims import refused
 from tests.support.cli import Cli, eventually, is_held
@@ -149,7 +149,7 @@ def test_adopt_shows_the_rules_and_the_recording_that_a_waiting_message_brings(b
     path = planted(before, "echo", "Look at the README.", access="read")
     message = decode(path.read_bytes())
     rules = RuleLists(allow=("Bash(*)",))
-    options = structs.replace(message.options, rules=rules, model_calls=ModelCalls(replay="/tmp/theirs\x1b[8m"))
+    options = structs.replace(message.options, rules=rules, recording=Recording(replay="/tmp/theirs\x1b[8m"))
     path.write_bytes(encode(structs.replace(message, options=options, original=UNSET)))
     there = Terminal(beam, "doctor", "--adopt", columns=200)
     there.until("[y/N] ")

@@ -311,19 +311,19 @@ def test_each_way_in_which_a_keyring_has_no_key_is_reported(monkeypatch: pytest.
             (
                 "UnsupportedError",
                 "this system has no keyring",
-                "give the key on a descriptor: --key-fd 3 3< <(a command that prints it)",
+                "give the key on a descriptor: --shield fd:3 3< <(a command that prints it)",
                 "",
             ),
             (
                 "UnsupportedError",
                 "this system has no keyring",
-                "give the key on a descriptor: --key-fd 3 3< <(a command that prints it)",
+                "give the key on a descriptor: --shield fd:3 3< <(a command that prints it)",
                 "",
             ),
             (
                 "UnsupportedError",
                 "the package `keyring` is not installed",
-                "pip install 'beam-agents[keyring]', or give --key-fd",
+                "pip install 'beam-agents[keyring]', or give --shield fd:3",
                 "",
             ),
         ],

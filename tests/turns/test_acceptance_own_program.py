@@ -185,7 +185,15 @@ def serve(installed: Installed) -> None:
 
 
 def record_model_calls(installed: Installed) -> None:
-    installed("send", "claude", "--access", "edit", "--record-model", str(installed.beam.base / "recording"), "x")
+    installed(
+        "send",
+        "claude",
+        "--access",
+        "edit",
+        "--record",
+        str(installed.beam.base / "recording", "--depth", "model"),
+        "x",
+    )
 
 
 def run_a_scenario(installed: Installed) -> None:

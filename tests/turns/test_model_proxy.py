@@ -17,7 +17,7 @@ from beam.agents.base import Launch, Verdict
 from beam.agents.model_route import Route
 from beam.base.errors import BeamError
 from beam.broker.inbox.build_request import build_turn_request
-from beam.model.message import ModelCalls, Options
+from beam.model.message import Options, Recording
 from beam.model.outcome import Class, ModelUsage, Status, Usage
 from beam.process import tree
 from beam.proxy.budget import Budget
@@ -87,6 +87,9 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shield, "new_token", lambda: "beam-dummy-1")
 
 
+REPLAYED = Recording(replay="c", depth="model")
+
+
 def led(order: TurnRequest) -> TurnRequest:
     """The turn as it is run beside its proxy."""
 
@@ -103,9 +106,10 @@ def led(order: TurnRequest) -> TurnRequest:
 @pytest.mark.parametrize(
     ("options", "asked"),
     [
-        ({"model_calls": ModelCalls(record="cassette")}, {"record": "cassette"}),
-        ({"model_calls": ModelCalls(replay="cassette", fill=True)}, {"replay": "cassette", "fill": True}),
-        ({"model_calls": ModelCalls(record="c", upstream="https://elsewhere")}, {"upstream": "https://elsewhere"}),
+        ({"recording": Recording(record="cassette", depth="model")}, {"record": "cassette"}),
+        ({"recording": Recording(record="cassette")}, {"record": ""}),
+        ({"recording": REPLAYED}, {"replay": "c", "fill": False}),
+        ({"recording": structs.replace(REPLAYED, on_miss="live")}, {"replay": "c", "fill": True}),
         ({"max_tokens": 100, "budget_usd": 0.5}, {"budget": Budget(max_tokens=100, usd=0.5)}),
     ],
 )
@@ -119,7 +123,7 @@ def test_a_proxy_is_asked_for_what_the_message_says_and_the_agent_is_led_to_it(
 
 
 def test_the_proxy_of_a_shielded_turn_has_the_key_and_the_agent_a_token(root: Root) -> None:
-    found = led(order_for(root, model_calls=ModelCalls(shield=True, secret="key")))
+    found = led(order_for(root, shield="key"))
     assert MADE[0].given["secret"] == "key" and MADE[0].given["options"].token == "beam-dummy-1"
     assert {name: found.settings.env[name] for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")} == {
         "ANTHROPIC_API_KEY": "beam-dummy-1",
@@ -130,11 +134,23 @@ def test_the_proxy_of_a_shielded_turn_has_the_key_and_the_agent_a_token(root: Ro
 
 def test_a_key_on_a_descriptor_of_the_sender_can_not_be_used_by_another_process(root: Root) -> None:
     with pytest.raises(BeamError, match="another process runs this turn"):
-        led(order_for(root, model_calls=ModelCalls(shield=True)))
+        led(order_for(root, shield="fd:3"))
+
+
+@pytest.mark.parametrize("where", ["fd:3", "key"])
+def test_no_key_is_read_for_a_replay_that_asks_no_model(where: str, root: Root) -> None:
+    led(order_for(root, shield=where, recording=REPLAYED))
+    assert (MADE[-1].given["secret"], MADE[-1].given["key_fd"]) == ("", None)
+
+
+def test_the_agents_setting_says_where_its_model_is(root: Root) -> None:
+    order = order_for(root)
+    led(structs.replace(order, settings=structs.replace(order.settings, upstream="https://elsewhere")))
+    assert MADE[0].given["options"].upstream == "https://elsewhere"
 
 
 def test_an_agents_own_message_and_an_adapter_without_a_route_have_no_proxy(root: Root) -> None:
-    order = order_for(root, model_calls=ModelCalls(record="c"))
+    order = order_for(root, recording=Recording(record="c", depth="model"))
     said = []
     for one in (structs.replace(order, from_agent=True), structs.replace(order, adapter_name="command")):
 
@@ -158,15 +174,15 @@ def test_an_agents_own_message_and_an_adapter_without_a_route_have_no_proxy(root
 @pytest.mark.parametrize(
     ("calls", "token", "environ", "key"),
     [
-        (ModelCalls(), "", {}, None),
-        (ModelCalls(), "", {"KEY": "k"}, None),
-        (ModelCalls(replay="c"), "", {"KEY": "k"}, None),
-        (ModelCalls(replay="c"), "", {}, "beam-replays-this-turn"),
-        (ModelCalls(), "t", {"KEY": "k", "TOKEN": "k"}, "t"),
+        (Recording(), "", {}, None),
+        (Recording(), "", {"KEY": "k"}, None),
+        (REPLAYED, "", {"KEY": "k"}, None),
+        (REPLAYED, "", {}, "beam-replays-this-turn"),
+        (Recording(), "t", {"KEY": "k", "TOKEN": "k"}, "t"),
     ],
 )
 def test_where_the_agent_is_led_it_finds_the_proxy_and_its_own_key_or_a_word_in_its_place(
-    calls: ModelCalls, token: str, environ: dict[str, str], key: str | None, root: Root
+    calls: Recording, token: str, environ: dict[str, str], key: str | None, root: Root
 ) -> None:
     order = order_for(root)
     order.scratch.mkdir(parents=True)
@@ -189,10 +205,7 @@ def test_a_launch_has_the_words_behind_the_programs_name(root: Root) -> None:
     assert found.other == 7
 
 
-def proxied(order: TurnRequest, calls: ModelCalls | None = None, **fields: Any) -> ProxiedTurn:
-    if calls is not None:
-        message = structs.replace(order.message, options=structs.replace(order.message.options, model_calls=calls))
-        order = structs.replace(order, message=message)
+def proxied(order: TurnRequest, **fields: Any) -> ProxiedTurn:
     return ProxiedTurn(order=order, route=ROUTE, process=None, **fields)  # type: ignore[arg-type]
 
 
@@ -205,7 +218,7 @@ def test_each_model_call_is_recorded_and_one_that_may_not_be_made_stops_the_turn
         (ServedRequest(number=4, kind="ask", step="over", why="100 tokens"), "unmatched"),
         (ServedRequest(number=5, kind="ask", step="over", why="200 tokens"), "unmatched"),
     ):
-        model_proxy._on_served_request(one, what, handle(journal, stop), ModelCalls())
+        model_proxy._on_served_request(one, what, handle(journal, stop))
         assert stop.reason == reason, "the first reason counts"
     assert (one.over, one.missed) == ("100 tokens", "model call 3 was not recorded, and nothing like it was")
     model_proxy.record_model_calls(one, services(journal))
@@ -247,13 +260,6 @@ def test_the_figures_of_the_proxy_stand_for_those_that_the_cli_does_not_report(r
         (DONE, {"missed": "call 3"}, Status.FAILED, "call 3"),
         (FAILED, {"missed": "call 3"}, Status.FAILED, "why"),
         (FAILED, {"counts": ProxyCounts()}, Status.FAILED, "why"),
-        (DONE, {"calls": ModelCalls(replay="c", exact_at_least=2)}, Status.COMPLETED, None),
-        (
-            DONE,
-            {"calls": ModelCalls(replay="c", exact_at_least=3)},
-            Status.FAILED,
-            "2 model calls were replayed exactly",
-        ),
     ],
 )
 def test_a_budget_a_missed_call_and_a_way_around_the_proxy_decide_about_the_turn(
@@ -288,7 +294,7 @@ def test_the_agents_own_last_call_says_whether_the_answer_is_whole(
     one = proxied(order_for(root), counts=COUNTS)
     for number, (stop, likeness) in enumerate(stops, 1):
         what = ServedRequest(number=number, kind="ask", stop=stop, likeness=likeness)
-        model_proxy._on_served_request(one, what, handle(Recorded(), Stop()), ModelCalls())
+        model_proxy._on_served_request(one, what, handle(Recorded(), Stop()))
     found = model_proxy.with_proxy_findings(verdict, one)
     assert (found.status.value, found.reply) == ended
     assert found.class_ == (verdict.class_ if found.status is verdict.status else None)

@@ -72,6 +72,8 @@ class ComposeVerbs(OpenedRoot):
         self._check_schema(wanted.schema)
         if self.is_agent and wanted.keep is not UNSET:
             self.check_person("keeps an agent's process")
+        if wanted.recording is not UNSET:
+            wanted = structs.replace(wanted, recording=self._checked_recording(wanted.recording))
         if self.turn is not None:
             return self.turn.message(
                 agent,
@@ -93,7 +95,7 @@ class ComposeVerbs(OpenedRoot):
         context = self._context_now()
         discovery.check_folder(self.home, self.environ)
         try:
-            receiver = find_receiver(context, agent, wanted.access, wanted.via)
+            receiver = find_receiver(context, agent, wanted.access, wanted.via, needs_cli=_needs_cli(wanted))
         except NotFoundError as error:
             if error.kind != "not_installed" or not context.untrusted_path:
                 raise
@@ -124,6 +126,7 @@ class ComposeVerbs(OpenedRoot):
             session_context=self._session_of(sender or HUMAN),
         )
         self._receivers = {made.id: receiver}
+        _lend_key(made)
         return structs.replace(made, environment=fingerprint(self.environ, made.id))
 
     def default_access(self, agent: str, via: str | None, options: Collection[str] = ()) -> Access | None:
@@ -154,7 +157,8 @@ class ComposeVerbs(OpenedRoot):
         found = []
         agent, receiver = message.to, self._receivers.get(message.id)
         if receiver is None:
-            receiver = find_receiver(self._context_now(), agent, message.options.access, message.options.via)
+            asked = message.options
+            receiver = find_receiver(self._context_now(), agent, asked.access, asked.via, needs_cli=_needs_cli(asked))
         if receiver.stands.by_variable:
             found.append("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
         folders = self.context.untrusted_path
@@ -265,3 +269,27 @@ class ComposeVerbs(OpenedRoot):
     def _receiver_paths(self, message: Message) -> AgentPaths:
         lane = message.id.rpartition("-")[2] if message.options.once else None
         return self.context.agent_paths(message.to, lane)
+
+
+def _needs_cli(options: Options) -> bool:
+    return options.recording is UNSET or options.recording.needs_agents
+
+
+def _lend_key(message: Message) -> None:
+    """Let the message's turn read its API key from the open descriptor of this process that `shield` names. Raises
+    UsageError if the descriptor is not open."""
+    if message.options.shield is UNSET:
+        return
+    import os
+
+    from beam.turns import lent
+
+    descriptor = lent.descriptor_of(message.options.shield)
+    if descriptor is None:
+        return
+    try:
+        os.set_inheritable(descriptor, False)
+    except OSError:
+        hint = "like this: --shield fd:3 3< <(a command that prints the key)"
+        raise UsageError(f"descriptor {descriptor} is not open", hint) from None
+    lent.lend_descriptor(message.id, descriptor)

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from beam.api.argument_types import agent_names, check_is_text
 from beam.api.inside import CallerTurn, caller_turn
 from beam.base import own_program
@@ -18,12 +20,14 @@ from beam.broker.asking.agent_requests import carry_out
 from beam.broker.inbox.compose import HUMAN
 from beam.broker.inbox.context import RootContext
 from beam.config.resolve import with_state_dir
+from beam.model.message import Recording, check_recording
 from beam.root import discovery, paths
 from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
     from beam.api.keeping import AgentKeeper
     from beam.broker.inbox.put import Receiver
+    from beam.conversations.recording import Replay
     from beam.model.events import Event
 
 
@@ -52,6 +56,7 @@ class OpenedRoot:
         self._keeping: AgentKeeper | None = None  # inside `with`
         self._looked: tuple[float, Path | None] | None = None  # when `_exposing_folder` looked, and what it found
         self._receivers: dict[str, Receiver] = {}  # by the id of the last message that was made
+        self._replays: dict[Recording, Replay] = {}
 
     @cached_property
     def home(self) -> paths.RootPaths:
@@ -99,6 +104,16 @@ class OpenedRoot:
         """Raise UsageError if the caller is an agent. `what` completes "only a person …"."""
         if self.is_agent:
             raise UsageError(f"only a person {what}; this is a process of {self.me}", "use a shell of your own")
+
+    def _checked_recording(self, recording: Recording) -> Recording:
+        """Return the recording with absolute paths. Raises UsageError for parts that don't go together, and if the
+        caller is an agent."""
+        self.check_person("records and replays turns")
+        check_recording(recording)
+        record, replay = (
+            str(self._cwd.absolute() / path) if path else "" for path in (recording.record, recording.replay)
+        )
+        return structs.replace(recording, record=record, replay=replay)
 
     def _existing_paths(self, agent: str) -> AgentPaths:
         check_is_text(agent=agent)

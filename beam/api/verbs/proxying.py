@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from beam.api.verbs.sending import SendVerbs
 
@@ -25,7 +25,7 @@ class ProxyVerbs(SendVerbs):
         record: Path | None = None,
         replay: Path | None = None,
         upstream: str = "",
-        fill: bool = False,
+        on_miss: Literal["stop", "live"] = "stop",
         fork_at: int | None = None,
         fork_model: str = "",
         agent: str = "",
@@ -33,19 +33,20 @@ class ProxyVerbs(SendVerbs):
         max_tokens: int | None = None,
         budget_usd: float | None = None,
         token: str = "",
-        key_fd: int | None = None,
+        shield: str = "",
         places: Mapping[str, str] | None = None,
         seen: Callable[[ServedRequest], None] | None = None,
     ) -> ProxyProcess:
         """Start a proxy in a process of its own and return it. The proxy has a `url`. It ends with its `with` block or
         by `stop()`.
 
-        `record` and `replay` are directories, `upstream` is the URL of the model's API. `fill`: calls that were not
-        recorded go to that model, and are recorded. From the model call number `fork_at` on, all calls go to that
-        model; `fork_model` replaces the model that the calls name. `agent` is the adapter whose CLI sends the requests
-        ("": any). `token` is the key that the agent must give; the real key is read from the descriptor `key_fd`.
-        `places` are the folders that requests may mention, each by a name of your choice; use the same names for a
-        replay. `seen` is called with the result of each request, from a thread.
+        `record` and `replay` are directories, `upstream` is the URL of the model's API. `on_miss`: calls that were not
+        recorded are refused (`stop`), or go to that model and are recorded (`live`). From the model call number
+        `fork_at` on, all calls go to that model; `fork_model` replaces the model that the calls name. `agent` is the
+        adapter whose CLI sends the requests ("": any). `token` is the key that the agent must give; `shield` says where
+        the real key is: on the descriptor N (`fd:N`), or in the keyring under that name. `places` are the folders that
+        requests may mention, each by a name of your choice; use the same names for a replay. `seen` is called with the
+        result of each request, from a thread.
 
         Raises UsageError, NotFoundError (the folder has no recording), CorruptError, DiskError.
         """
@@ -57,7 +58,7 @@ class ProxyVerbs(SendVerbs):
             record=record,
             replay=replay,
             upstream=upstream,
-            fill=fill,
+            on_miss=on_miss,
             fork_at=fork_at,
             fork_model=fork_model,
             agent=agent,
@@ -65,7 +66,7 @@ class ProxyVerbs(SendVerbs):
             max_tokens=max_tokens,
             budget_usd=budget_usd,
             token=token,
-            key_fd=key_fd,
+            shield=shield,
             places=places,
             seen=seen,
         )
@@ -77,13 +78,13 @@ class ProxyVerbs(SendVerbs):
 
         return proxy.calls_of(self.context, message_id)
 
-    def check_determinism(self, agent: str, text: str, *, upstream: str = "") -> ProxyChecked:
+    def check_determinism(self, agent: str, text: str) -> ProxyChecked:
         """Send a text twice in throw-away sessions, the second time from a recording of the first, and return the
         differences. The first turn costs as much as any other turn."""
         self.check_person("checks an agent")
         from beam.api import proxy
 
-        return proxy.compare_runs(self.send, agent, text, upstream=upstream)
+        return proxy.compare_runs(self.send, agent, text)
 
     def keep_secret(self, name: str, key: str) -> None:
         """Keep an API key under this name in the system's keyring. Raises UsageError for a text that can't be a key,

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from beam.api.both import coroutine_verb
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import UsageError
+from beam.model.message import Recording
 
 if TYPE_CHECKING:
     from beam.conversations.machine import PlanStep
-    from beam.conversations.model_calls import RunModelCalls
-    from beam.conversations.recording import ReplayMode
     from beam.conversations.result import RunResult
     from beam.conversations.run_options import RunProgress
     from beam.conversations.scenario import Scenario
@@ -88,25 +87,21 @@ class RunVerbs(OpenedRoot):
         max_tokens: int | None = None,
         repeat: int | None = None,
         pass_rate: float | None = None,
-        record: Path | None = None,
-        replay: Path | None = None,
-        replay_mode: ReplayMode = "strict",
-        model_calls: RunModelCalls | None = None,
+        recording: Recording | None = None,
         seen: Callable[[RunProgress], None] | None = None,
     ) -> RunResult:
         """Run a scenario, given as an object or as its file, and return its result. A failed check is a result, not an
         error.
 
         `variables` are the values of variables if a file is given. `ci`: apply the stricter checks for CI, for example
-        that no answer is missing (None: if `$CI` is set). `record` and `replay` are folders of recorded turns,
-        `model_calls` says how the calls of the agents' models are recorded or replayed. `seen` is called for each step
-        when the step begins and when it is over.
+        that no answer is missing (None: if `$CI` is set). `recording` says what is recorded or replayed. `seen` is
+        called for each step when the step begins and when it is over.
 
         Raises ConfigError with line and column, NotFoundError (no such agent; its CLI is missing), UntrustedError,
         UsageError; SignalledError after a signal, whose `outcome` is the result so far.
         """
         from beam.conversations.machine import check_machine
-        from beam.conversations.model_calls import RunModelCalls, check_replay
+        from beam.conversations.model_calls import check_replay
         from beam.conversations.play import play
         from beam.conversations.run_options import RunOptions
         from beam.conversations.scenario import Spending
@@ -114,27 +109,23 @@ class RunVerbs(OpenedRoot):
         from beam.root import discovery
 
         self.check_person("runs a scenario")
+        recording = self._checked_recording(recording or Recording())
         for name, number in (("budget_usd", budget_usd), ("pass_rate", pass_rate)):
             if number is not None and not 0 <= number < float("inf"):
                 raise UsageError(f"{name} is {number}", "give a number from 0", subject=name)
         if isinstance(scenario, (str, Path)):
             scenario = self.scenario(scenario, variables=variables)
         discovery.check_folder(self.home, self.environ)
-        needs_agents = replay is None or replay_mode == "fill"
-        calls = model_calls or RunModelCalls()
-        check_machine(scenario, self.context, needs_agents=needs_agents, needs_proxies=calls.is_asked)
+        check_machine(scenario, self.context, needs_agents=recording.needs_agents, needs_proxies=recording.of_model)
         check_trusted(scenario, self.context)
-        check_replay(calls)
+        check_replay(recording)
         options = RunOptions(
             ci=self.environ.get("CI", "") not in ("", "0", "false") if ci is None else ci,
             fail_fast=fail_fast,
             limits=Spending(cost_usd=budget_usd, tokens=max_tokens),
             repeat=repeat,
             pass_rate=pass_rate,
-            record=record,
-            replay=replay,
-            replay_mode=replay_mode,
-            model_calls=calls,
+            recording=recording,
         )
         return await play(scenario, self.context, options, seen or _ignore)
 

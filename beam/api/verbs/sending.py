@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from beam.agents import registry
 from beam.api.both import coroutine_verb, waiting_verb
@@ -25,16 +25,14 @@ if TYPE_CHECKING:
     from beam.api.deciding import OnAsk
     from beam.api.progress import Progress, QueueProgress
     from beam.api.stream import Stream
-    from beam.conversations.recording import Recorder, ReplayMode
     from beam.model.events import Event
-    from beam.model.message import OptionFields
+    from beam.model.message import OptionFields, Recording
     from beam.model.outcome import Outcome
 
 
 class SendVerbs(ComposeVerbs):
     """Send messages to agents."""
 
-    _recorder: Recorder | None = None  # set by `use_recording`
     _unstarted: Mapping[str, str] = MappingProxyType({})  # by message id: why no process could be started for it
 
     @coroutine_verb
@@ -123,57 +121,53 @@ class SendVerbs(ComposeVerbs):
             self.check_person("decides what an agent asks for")
         if self.turn is not None:
             return await self.turn.deliver(message, self._clock)
-        if self._recorder is not None:
-            seen = self._recorder.beside(seen or ignore)
         if on_ask is None:
-            outcome = await self._deliver(message, seen or ignore)
-        else:
-            from beam.api.deciding import AskDecider
+            return await self._deliver(message, seen or ignore)
+        from beam.api.deciding import AskDecider
 
-            deciding = AskDecider(self.context, on_ask, seen or ignore, by=self.me)
-            try:
-                outcome = await self._deliver(message, deciding.event)
-            finally:
-                await deciding.close()
-        if self._recorder is not None:
-            self._recorder.check()
-        return outcome
+        deciding = AskDecider(self.context, on_ask, seen or ignore, by=self.me)
+        try:
+            return await self._deliver(message, deciding.event)
+        finally:
+            await deciding.close()
 
     async def _deliver(self, message: Message, seen: Callable[[Event], None]) -> Outcome:
         from beam.api.send import send
 
+        recording = message.options.recording
+        if recording is not UNSET and recording.of_turns:
+            return await self._deliver_recorded(message, recording, seen)
         read = self.__dict__.pop("_read", None)
         if read is not None and read.message_id != message.id:
             read = None
         paths = self._receiver_paths(message) if read is None else read.paths
-        if self.context.recordings is not None:
-            from beam.conversations.held import deliver_here
-
-            return await deliver_here(self.context, paths, message, seen)
         fold = None if read is None else read.fold
         hold = self._keeping.hold if self._keeping is not None else None
         receiver = self._receivers.pop(message.id, None)
         looked_at = receiver.looked_at if receiver is not None else None
         return await send(self.context, paths, message, seen, fold, looked_at=looked_at, hold=hold)
 
-    def use_recording(
-        self, *, record: Path | None = None, replay: Path | None = None, replay_mode: ReplayMode = "strict"
-    ) -> None:
-        """Record all turns that are sent from now on in the folder `record`, or take the answers from the recording in
-        the folder `replay`.
-
-        In a replay, no agent and no tool runs, and the agents' CLIs need not be installed. Each prompt gets the answer
-        that was recorded for the same prompt. For a prompt that was not recorded, `strict` raises an error, `lenient`
-        answers with the agent's next recorded turn, and `fill` runs the agent and adds its turn to the recording.
-        """
+    async def _deliver_recorded(self, message: Message, recording: Recording, seen: Callable[[Event], None]) -> Outcome:
+        """Deliver the message; record its turn, or take its answer from the recorded turns."""
+        from beam.conversations.held import deliver_here
         from beam.conversations.recording import Recorder, Replay
 
-        self.check_person("records and replays turns")
-        if replay is not None:
-            self.__dict__["context"] = structs.replace(self.context, recordings=Replay(replay, replay_mode))
-        if record is not None or replay_mode == "fill":
-            folder = record or replay
-            self._recorder = Recorder(folder, adds=True) if folder is not None else None
+        left = structs.replace(recording, depth="model") if recording.of_model else UNSET
+        message = structs.replace(message, options=structs.replace(message.options, recording=left))
+        recorder = None
+        if recording.record or recording.on_miss == "live":
+            recorder = Recorder(Path(recording.folder), adds=True)
+            seen = recorder.beside(seen)
+        if recording.replay:
+            if recording not in self._replays:  # each recorded turn answers once
+                self._replays[recording] = Replay(Path(recording.replay), recording.on_miss)
+            context = structs.replace(self.context, recordings=self._replays[recording])
+            outcome = await deliver_here(context, self._receiver_paths(message), message, seen)
+        else:
+            outcome = await self._deliver(message, seen)
+        if recorder is not None:
+            recorder.check()
+        return outcome
 
     @waiting_verb
     def put(self, message: Message) -> Steps[str]:
@@ -190,6 +184,7 @@ class SendVerbs(ComposeVerbs):
 
         if self.turn is not None:
             return (yield from self.turn.put(message, self._clock))
+        _check_needs_no_sender(message)
         paths = self._receiver_paths(message)
         put(self.context, paths, message)
         why = ""
@@ -210,23 +205,6 @@ class SendVerbs(ComposeVerbs):
     def unstarted_reason(self, message_id: str) -> str:
         """Return why `put` could start no process for this message, as text; "" if it could, or did not need to."""
         return self._unstarted.get(message_id, "")
-
-    def lend_key(self, message: Message, descriptor: int) -> None:
-        """Let the turn of this message, which has the option `shield`, read its API key from an open file descriptor of
-        this process. This works only for a turn that this process itself runs. Raises UsageError if the descriptor is
-        not open."""
-        import os
-
-        from beam.turns import lent
-
-        try:
-            os.fstat(descriptor)
-        except (OSError, OverflowError):
-            raise UsageError(
-                f"descriptor {descriptor} is not open", "like this: --key-fd 3 3< <(a command that prints the key)"
-            ) from None
-        os.set_inheritable(descriptor, False)
-        lent.lend_descriptor(message.id, descriptor)
 
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
         """Return a function that returns the progress of the running turn in the queue in which this message waits.
@@ -253,3 +231,14 @@ class SendVerbs(ComposeVerbs):
 
     def _is_mailbox(self, agent: str) -> bool:
         return "mailbox" in registry.adapter(self.context.config.resolve(agent).settings.adapter).card.faces
+
+
+def _check_needs_no_sender(message: Message) -> None:
+    """Raise UsageError for a message whose turn only a process that waits for it can run."""
+    options = message.options
+    if options.recording is not UNSET and options.recording.of_turns:
+        raise UsageError(
+            "--no-wait and a recording of turns don't go together", "nobody would be there to record or answer"
+        )
+    if options.shield is not UNSET and options.shield.startswith("fd:"):
+        raise UsageError("--no-wait and --shield fd:N don't go together", "the descriptor ends with this process")

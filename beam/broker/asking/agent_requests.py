@@ -120,12 +120,12 @@ def _check_slash(options: Options, sender: Sender) -> None:
 
 
 def _check_rules(options: Options, sender: Sender) -> None:
-    """Raise UsageError if an agent's message decides about model calls, has an invalid rule, or has an allow rule: an
-    agent may not widen anybody's rights."""
-    if options.model_calls is not UNSET:
+    """Raise UsageError if an agent's message records or replays anything, uses a key, has an invalid rule, or has an
+    allow rule: an agent may not widen anybody's rights."""
+    if options.recording is not UNSET or options.shield is not UNSET:
         raise UsageError(
-            f"{sender.agent} is an agent, and decides nothing about model calls: it would write where it may not",
-            "leave --record-model, --replay-model, --upstream and --shield out",
+            f"{sender.agent} is an agent, and records and replays nothing: it would write where it may not",
+            "leave --record, --replay and --shield out",
             subject=sender.agent,
         )
     if options.rules is UNSET:

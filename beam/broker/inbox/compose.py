@@ -169,14 +169,14 @@ def _check_numbers(options: Options) -> None:
         if isinstance(value, int | float):
             _check_number(name, value)
             if name in _LIMITS and value <= 0:  # 0 would count as no limit
-                option = name.replace("_", "-")
+                option = name.removesuffix("_usd").replace("_", "-")
                 hint = "give a number above 0; leave it out for the agent's own limit"
                 raise UsageError(f"--{option} {value:g} is out of range", hint, subject=option)
 
 
 def _check_number(name: str, value: float) -> None:
     if not abs(value) <= _LARGEST_NUMBER:  # also refuses NaN; the number is not shown, because it may be too long
-        option = name.replace("_", "-")
+        option = name.removesuffix("_usd").replace("_", "-")
         raise UsageError(f"--{option} is out of range", f"give a number of at most {_LARGEST_NUMBER}", subject=option)
 
 

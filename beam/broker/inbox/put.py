@@ -41,9 +41,10 @@ def find_receiver(
     *,
     from_agent: bool = False,
     at_most: Access | None = None,
+    needs_cli: bool = True,
 ) -> Receiver:
     """Return the agent as a receiver if a message that asks for the access level `asked` and the mode `via` can run
-    here.
+    here. Without `needs_cli`, the agent's CLI need not be installed.
 
     Raises NotFoundError if there is no such agent or its CLI is missing, UntrustedError if the folder must be trusted
     first, ConfigError.
@@ -58,8 +59,7 @@ def find_receiver(
     stands = check_trusted(context, resolved, access, via)
     filled_env(settings.env, context.environ, agent)  # or the error of what is not set
     adapter = registry.adapter(settings.adapter)
-    is_replayed = context.recordings is not None and not context.recordings.needs_agents
-    if not is_replayed and (adapter.card.executable or settings.executable):
+    if needs_cli and (adapter.card.executable or settings.executable):
         find_executable(adapter, settings, context.environ, context.home.project)
     return Receiver(resolved=resolved, adapter=adapter, stands=stands, looked_at=looked_at)
 

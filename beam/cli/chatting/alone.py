@@ -159,7 +159,7 @@ class AloneChat:
 
     def _set_access(self, word: str) -> None:
         try:
-            access = prompt.parse_access(word) if word else self._given_access
+            access = prompt.parse_word("--access", word, prompt.ACCESSES) if word else self._given_access
         except BeamError as error:
             self._note(str(error))
             return
