@@ -21,6 +21,7 @@ from beam.model.events import Event
 from beam.model.limits import DEFAULT
 from beam.model.outcome import ANSWERS, BY_DEFAULT, Class, Denial, ModelUsage, SessionNote, Status, Unfinished, Usage
 
+UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _set_field = msgspec.structs.force_setattr  # only for an event that no other code has yet, so it need not be copied
 _STATUS_BY_STOP = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
@@ -45,6 +46,14 @@ def check_access(turn: Turn, name: str, face: Capabilities) -> None:
             else f"use one of: {', '.join(face.access)}",
             subject=turn.access,
         )
+
+
+def checked_session_id(name: str, form: re.Pattern[str], session_id: str, hint: str = "") -> str:
+    """Return the session id unchanged. Raises UnsupportedError if it does not have the form of the CLI's ids."""
+    if not form.match(session_id):
+        shown = session_id[:80]
+        raise UnsupportedError(f"{shown!r} is not a session id of {name}'s", hint, subject=shown)
+    return session_id
 
 
 def checked_argument(name: str, what: str, value: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from beam.agents import link
 from beam.agents.acp import attached, told, wire
 from beam.agents.acp.controls import Controls
 from beam.agents.acp.dialect import Dialect
@@ -22,25 +23,6 @@ from beam.agents.base import Exit, Turn, Verdict, json_object, last_line
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, obj, object_of
 from beam.agents.jsonrpc import Id, PendingCalls, Reply
-from beam.agents.link import (
-    Acknowledged,
-    Act,
-    Broken,
-    Close,
-    Decide,
-    Eof,
-    Intent,
-    Interrupt,
-    Over,
-    Prompt,
-    Query,
-    Ready,
-    Say,
-    Set,
-    Steer,
-    Step,
-    Stirred,
-)
 from beam.agents.schema import apply_schema, why_not_a_schema
 from beam.model import events
 from beam.model.outcome import Class, Status
@@ -83,31 +65,31 @@ class AcpLink:
 
     # -- intents -------------------------------------------------------------------------------------------------------
 
-    def open(self, now: float) -> Sequence[Step]:
+    def open(self, now: float) -> Sequence[link.Step]:
         return self._record_opening(self._opening.begin(now))
 
-    def do(self, intent: Intent, now: float) -> Sequence[Step]:
+    def do(self, intent: link.Intent, now: float) -> Sequence[link.Step]:
         if self._is_broken:
             return []
         match intent:
-            case Prompt():
+            case link.Prompt():
                 return self._prompt(intent.turn)
-            case Interrupt():
+            case link.Interrupt():
                 return self._interrupt(now)
-            case Decide():
+            case link.Decide():
                 return self._requests.decide(intent, self._reader)
-            case Steer():
+            case link.Steer():
                 return self._controls.steer(intent)
-            case Set():
+            case link.Set():
                 return self._controls.set(intent, now)
-            case Query():
+            case link.Query():
                 return self._controls.query(intent)
-            case Act():
+            case link.Act():
                 return self._controls.act(intent)
-            case Close():
-                return [Eof()]
+            case link.Close():
+                return [link.Eof()]
 
-    def line(self, line: bytes, now: float) -> Sequence[Step]:
+    def line(self, line: bytes, now: float) -> Sequence[link.Step]:
         self._now = now
         if self._is_broken or not line.strip():
             return []
@@ -133,7 +115,7 @@ class AcpLink:
         if self._reader is not None:
             self._reader.on_error_line(line)
 
-    def on_due(self, now: float) -> Sequence[Step]:
+    def on_due(self, now: float) -> Sequence[link.Step]:
         if self._is_broken:
             return []
         if self._held is not None and now >= self._held[1]:
@@ -143,7 +125,7 @@ class AcpLink:
             return found
         return [*found, *self._break(f"{self._dialect.name} did not end its turn in time")]
 
-    def end(self, exit: Exit) -> Sequence[Step]:
+    def end(self, exit: Exit) -> Sequence[link.Step]:
         if self._held is not None:
             return self._on_completed(self._held[0])
         if self._reader is not None:
@@ -156,12 +138,12 @@ class AcpLink:
 
     # -- the beginning -------------------------------------------------------------------------------------------------
 
-    def _record_opening(self, found: list[Step]) -> list[Step]:
+    def _record_opening(self, found: list[link.Step]) -> list[link.Step]:
         """Record whether these steps opened the session or failed to open it, and return the same steps."""
         for step in found:
-            if isinstance(step, Broken):
+            if isinstance(step, link.Broken):
                 self._break("")
-            elif isinstance(step, Ready):
+            elif isinstance(step, link.Ready):
                 self._is_ready = True
                 self._controls.session_id = self._opening.session_id
                 self._controls.mode = self._opening.mode
@@ -169,7 +151,7 @@ class AcpLink:
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
-    def _prompt(self, turn: Turn) -> list[Step]:
+    def _prompt(self, turn: Turn) -> list[link.Step]:
         image = attached.refused_image(turn, self._opening.takes)
         if image:
             return _refuse_turn(turn, Class.UNSUPPORTED, f"{self._dialect.name} takes no images, and {image} is one")
@@ -183,7 +165,7 @@ class AcpLink:
         reader = TurnReader(turn, self._dialect, session_id, self._counter, model=model, system=system)
         self._reader, self._stop_deadline = reader, None
 
-        def then(reply: Reply) -> list[Step]:
+        def then(reply: Reply) -> list[link.Step]:
             return self._on_completed(reply) if reader is self._reader else []
 
         params: Object = {"sessionId": self._opening.session_id, "prompt": self._prompt_parts(turn)}
@@ -204,19 +186,19 @@ class AcpLink:
         """Return whether the agent got the system prompt when it was started or its session was opened."""
         return self._opening.takes_system or self._dialect.starts_with_system
 
-    def _on_begun(self, reader: TurnReader) -> list[Step]:
+    def _on_begun(self, reader: TurnReader) -> list[link.Step]:
         if reader.is_known:
             return []
-        return [Acknowledged(), *(Say(event) for event in reader.on_begun())]
+        return [link.Acknowledged(), *(link.Say(event) for event in reader.on_begun())]
 
-    def _on_asked(self, number: Id, method: str, params: Object) -> list[Step]:
+    def _on_asked(self, number: Id, method: str, params: Object) -> list[link.Step]:
         reader = self._reader
         found = self._requests.handle_request(number, method, params, reader)
         if reader is not None:
             return [*self._on_begun(reader), *found]
-        return [*found, Stirred()] if self._is_ready else found
+        return [*found, link.Stirred()] if self._is_ready else found
 
-    def _on_updated(self, params: wire.Params, line: bytes, now: float) -> list[Step]:
+    def _on_updated(self, params: wire.Params, line: bytes, now: float) -> list[link.Step]:
         update, reader = params.update, self._reader
         if not self._opening.session_id or params.session_id != self._opening.session_id:
             return []  # an update of a session that is being loaded, or of a subagent
@@ -230,11 +212,11 @@ class AcpLink:
                 self._options.record({"configOptions": update.config_options, "currentModeId": update.current_mode_id})
                 return [*self._report_mode(before), *self._check_mode()]
         if reader is None:
-            return [Stirred()] if self._is_ready and update.session_update == "tool_call" else []
+            return [link.Stirred()] if self._is_ready and update.session_update == "tool_call" else []
         known = [] if update.session_update in QUIET_UPDATES else self._on_begun(reader)
-        return [*known, *(Say(event) for event in reader.on_updated(update, line, now))]
+        return [*known, *(link.Say(event) for event in reader.on_updated(update, line, now))]
 
-    def _on_usage_updated(self, update: wire.Update) -> list[Step]:
+    def _on_usage_updated(self, update: wire.Update) -> list[link.Step]:
         """Record how full the context is, and return the step that reports it. Without a running turn or a change,
         return no step."""
         before = (self._counter.used, self._counter.size)
@@ -242,15 +224,15 @@ class AcpLink:
         used, size = self._counter.used, self._counter.size
         if self._reader is None or used is None or before == (used, size):
             return []
-        return [Say(events.ContextUsed(used=used, size=size))]
+        return [link.Say(events.ContextUsed(used=used, size=size))]
 
-    def _report_mode(self, before: str) -> list[Step]:
+    def _report_mode(self, before: str) -> list[link.Step]:
         """Return the step that reports the session's mode. Without a running turn, or if the mode is still `before`,
         return no step."""
         mode = self._options.mode
-        return [Say(events.StatusChanged(state="mode", detail=mode))] if self._reader and mode != before else []
+        return [link.Say(events.StatusChanged(state="mode", detail=mode))] if self._reader and mode != before else []
 
-    def _check_mode(self) -> list[Step]:
+    def _check_mode(self) -> list[link.Step]:
         """Return the steps that end the conversation, if the session left the mode that beam chose for a mode that may
         allow more; else none."""
         access, wide = self._first.access, self._options.first_id_with_value(self._dialect.never)
@@ -261,19 +243,19 @@ class AcpLink:
         what = f"turned on {wide}" if wide else f"went into the mode {mode!r}"
         return self._break(f"{self._dialect.name} {what}, which may allow more than {access}", Class.UNSUPPORTED)
 
-    def _on_unknown(self, what: str, line: bytes) -> list[Step]:
-        return [] if self._reader is None else [Say(event) for event in self._reader.on_unknown(what, line)]
+    def _on_unknown(self, what: str, line: bytes) -> list[link.Step]:
+        return [] if self._reader is None else [link.Say(event) for event in self._reader.on_unknown(what, line)]
 
     # -- the end of a turn or of the conversation ----------------------------------------------------------------------
 
-    def _interrupt(self, now: float) -> list[Step]:
+    def _interrupt(self, now: float) -> list[link.Step]:
         if self._reader is None:
             return []
         self._stop_deadline = self._stop_deadline or now + STOP_S
         cancel = wire.notification("session/cancel", {"sessionId": self._opening.session_id})
         return [*self._requests.cancel_all(), cancel]  # some agents end no turn while one of their requests is open
 
-    def _on_completed(self, reply: Reply) -> list[Step]:
+    def _on_completed(self, reply: Reply) -> list[link.Step]:
         reader, is_stopping = self._reader, self._stop_deadline is not None
         assert reader is not None
         if reader.is_open and self._held is None and not is_stopping:
@@ -285,17 +267,17 @@ class AcpLink:
         is_fit = failure_of(reply.failure).class_ is not Class.AUTH
         return self._end_turn(*reader.end_failed(reply.failure, is_stopping=is_stopping), fit=is_fit)
 
-    def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
+    def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[link.Step]:
         if self._reader is not None:
             verdict = apply_schema(self._reader.turn, verdict)
         self._reader, self._stop_deadline, self._held = None, None, None
-        steps: list[Step] = [Say(event) for event in emitted]
-        return [*self._requests.cancel_all(), *steps, Over(verdict=verdict, fit=fit)]
+        steps: list[link.Step] = [link.Say(event) for event in emitted]
+        return [*self._requests.cancel_all(), *steps, link.Over(verdict=verdict, fit=fit)]
 
-    def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
+    def _break(self, why: str, class_: Class = Class.CRASHED) -> list[link.Step]:
         self._is_broken, self._reader, self._stop_deadline, self._held = True, None, None, None
         self._calls.forget_all()
-        return [Broken(reason=why, class_=class_)]
+        return [link.Broken(reason=why, class_=class_)]
 
 
 def _is_narrow(mode: str) -> bool:
@@ -303,8 +285,8 @@ def _is_narrow(mode: str) -> bool:
     return _NARROW_WORD.search(mode) is not None and _WIDE_WORD.search(mode) is None
 
 
-def _refuse_turn(turn: Turn, class_: Class, why: str) -> list[Step]:
+def _refuse_turn(turn: Turn, class_: Class, why: str) -> list[link.Step]:
     """Return the step that ends a turn as failed, without sending its message to the agent."""
     session_id = None if turn.fork else turn.session_id
     verdict = Verdict(status=Status.FAILED, class_=class_, reason=why, session_id=session_id)
-    return [Over(verdict=verdict)]
+    return [link.Over(verdict=verdict)]

@@ -7,17 +7,13 @@ folder, so there is no access between `read` (aider only answers questions and w
 
 from __future__ import annotations
 
-import re
-
 from beam.agents.aider.decode import TextDecoder
-from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import check_access, checked_argument, replace_surrogates
-from beam.base.errors import UnsupportedError
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.oneshot import UUID, check_access, checked_argument, checked_session_id, replace_surrogates
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRIES = 3  # aider itself gives up after a minute
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 # `--yes-always` answers every question with yes, except those about shell commands that a model suggests. What such a
 # yes would do beside the edits (a .gitignore, an installed browser) is switched off.
 QUIET_FLAGS = (
@@ -53,6 +49,7 @@ OBEYS = tuple(
     for path in (".aider.conf.yml", ".env", ".aider.model.settings.yml", ".aider.model.metadata.json")
 )
 CAPABILITIES = Capabilities(resume=True, model=True, deltas=True, interrupt=True, whole=True, access=tuple(ACCESS))
+decoder = TextDecoder
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -84,12 +81,6 @@ def history_flags(turn: Turn) -> tuple[str, ...]:
     session_id = turn.fresh_session_id if turn.session_id is None else turn.session_id
     if turn.session_id is None and (turn.once or not session_id):
         return (f"--chat-history-file={turn.scratch}/history.md",)
-    if not _UUID.match(session_id):
-        raise UnsupportedError(f"{session_id[:80]!r} is not a session id of aider's", subject=session_id[:80])
+    checked_session_id("aider", UUID, session_id)
     file = f"--chat-history-file={history_file(turn, session_id)}"
     return (file,) if turn.session_id is None else (file, "--restore-chat-history")
-
-
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return TextDecoder(turn)

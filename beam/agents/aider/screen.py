@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from beam.agents.aider.exec import ACCESS, QUIET_FLAGS, history_file, history_flags
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.oneshot import checked_argument
-from beam.base.errors import UnsupportedError
+from beam.agents.oneshot import check_access, checked_argument
 from beam.model.screen_profile import Dialog, Profile
 
 CAPABILITIES = Capabilities(
@@ -57,12 +56,7 @@ def launch(turn: Turn, host: Host) -> Launch:
 
     Raises UnsupportedError for an option that the terminal mode can't apply.
     """
-    if turn.access not in CAPABILITIES.access:
-        raise UnsupportedError(
-            f"aider can't enforce access {turn.access!r}",
-            f"use one of: {', '.join(CAPABILITIES.access)}",
-            subject=turn.access,
-        )
+    check_access(turn, "aider", CAPABILITIES)
     access = {"ask": (), "full": ("--yes-always",)}.get(turn.access, ACCESS["read"])
     argv = [host.executable or "aider", *QUIET_FLAGS, *access, *history_flags(turn)]
     argv.append(f"--input-history-file={turn.scratch}/input")

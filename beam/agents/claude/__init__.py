@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from beam.agents.base import Capabilities, Card, Remembers
 from beam.agents.claude import dialogue, exec, screen, tool_rules
 
@@ -9,6 +11,30 @@ __all__ = ["card", "dialogue", "exec", "tool_rules", "terminal", "transcripts"]
 
 terminal = transcripts = screen
 
+_HEADLESS = Capabilities(
+    resume=True,
+    fork=True,
+    rewind=True,
+    model=True,
+    system=True,
+    schema=True,
+    max_turns=True,
+    budget=True,
+    deltas=True,
+    tools=True,
+    interrupt=True,
+    whole=True,
+    tokens=True,
+    cost=True,
+    denials=True,
+    calls=True,
+    models=True,
+    api_time=True,
+    commands=True,
+    attach="path",
+    access=("read", "edit", "full"),
+    outbox=("edit", "full"),
+)
 card = Card(
     name="claude",
     summary="Claude Code, Anthropic's coding agent",
@@ -18,57 +44,9 @@ card = Card(
     obeys=dict.fromkeys(("exec", "dialogue", "terminal"), exec.OBEYS),
     remembers=(Remembers(path=".claude/settings.local.json", keys=("permissions", "allow"), most=5),),
     faces={
-        "exec": Capabilities(
-            resume=True,
-            fork=True,
-            rewind=True,
-            model=True,
-            system=True,
-            schema=True,
-            max_turns=True,
-            budget=True,
-            deltas=True,
-            tools=True,
-            interrupt=True,
-            whole=True,
-            tokens=True,
-            cost=True,
-            denials=True,
-            calls=True,
-            models=True,
-            api_time=True,
-            commands=True,
-            attach="path",
-            access=("read", "edit", "full"),
-            outbox=("edit", "full"),
-        ),
-        "dialogue": Capabilities(
-            resume=True,
-            fork=True,
-            rewind=True,
-            checkpoints=True,
-            model=True,
-            system=True,
-            schema=True,
-            max_turns=True,
-            budget=True,
-            deltas=True,
-            tools=True,
-            interrupt=True,
-            whole=True,
-            ask=True,
-            steer=True,
-            changes=True,
-            tokens=True,
-            cost=True,
-            denials=True,
-            calls=True,
-            models=True,
-            api_time=True,
-            commands=True,
-            attach="path",
-            access=("read", "ask", "edit", "full"),
-            outbox=("edit", "full"),
+        "exec": _HEADLESS,
+        "dialogue": structs.replace(
+            _HEADLESS, checkpoints=True, ask=True, steer=True, changes=True, access=("read", "ask", "edit", "full")
         ),
         "terminal": Capabilities(
             resume=True,

@@ -9,9 +9,10 @@ import json
 import re
 from collections.abc import Mapping
 
-from beam.agents.base import Decoder, Host, Launch, Turn
+from beam.agents.base import Host, Launch, Turn
 from beam.agents.claude import tool_rules
 from beam.agents.claude.decode import FrameDecoder
+from beam.agents.oneshot import UUID, checked_session_id
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.limits import DEFAULT
@@ -21,7 +22,6 @@ from beam.model.message import Access
 # turns, whatever their access, and a changed `system` would have no effect.
 SYSTEM_PROMPT_SNAPSHOT = "off"
 RETRIES = 3  # the CLI's own default is 10, three minutes of silence
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _STREAM_FLAGS = (
     "-p",
     "--output-format",
@@ -65,6 +65,7 @@ OBEYS = tuple(
 )
 # With --add-dir, claude reads the CLAUDE.md of the folder, but not its settings.
 CLAUDE_MD_ENV = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
+decoder = FrameDecoder
 
 
 def launch(turn: Turn, host: Host, access: Mapping[Access, tuple[str, ...]] | None = None) -> Launch:
@@ -88,11 +89,6 @@ def launch(turn: Turn, host: Host, access: Mapping[Access, tuple[str, ...]] | No
     return Launch(argv=tuple(argv), stdin=text_of(turn).encode(), env=env, drops_output=True)
 
 
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return FrameDecoder(turn)
-
-
 def _session_flags(turn: Turn) -> tuple[str, ...]:
     if turn.session_id is None:
         fresh = ("--session-id", uuid_of(turn.fresh_session_id)) if turn.fresh_session_id else ()
@@ -107,11 +103,7 @@ def _session_flags(turn: Turn) -> tuple[str, ...]:
 
 def uuid_of(session_id: str) -> str:
     """Return the session id if it is a UUID; otherwise raise UnsupportedError."""
-    if not _UUID.match(session_id):
-        raise UnsupportedError(
-            f"{session_id[:80]!r} is not a session id of claude's", "its session ids are UUIDs", subject=session_id[:80]
-        )
-    return session_id
+    return checked_session_id("claude", UUID, session_id, "its session ids are UUIDs")
 
 
 def _access_flags(turn: Turn, given: Mapping[Access, tuple[str, ...]] | None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ own process, because the CLI would otherwise start a hub daemon that outlives th
 
 from __future__ import annotations
 
-from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.cline.decode import LineDecoder
 from beam.agents.oneshot import check_access, checked_argument, prompt_argument
 from beam.model.autoloaded import AutoloadedFile
@@ -38,6 +38,7 @@ CAPABILITIES = Capabilities(
     access=("full",),
     prompt_in_argv=True,
 )
+decoder = LineDecoder
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -52,8 +53,3 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv += ("--", prompt)
     env = {"CLINE_SESSION_BACKEND_MODE": "local"}
     return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env=env, drops_output=True)
-
-
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return LineDecoder(turn)

@@ -7,11 +7,12 @@ each turn is a new session. Bash runs in every mode, including the read-only mod
 
 from __future__ import annotations
 
-from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.cn.decode import TextDecoder
 from beam.agents.oneshot import check_access, prompt_argument
 
 CAPABILITIES = Capabilities(interrupt=True, access=("full",), prompt_in_argv=True)
+decoder = TextDecoder
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -19,8 +20,3 @@ def launch(turn: Turn, host: Host) -> Launch:
     check_access(turn, "cn", CAPABILITIES)
     argv = (host.executable or "cn", "-p", "--auto", "--", prompt_argument("cn", turn.text))
     return Launch(argv=argv, prompt_in_argv=(len(argv) - 1,), drops_output=True)
-
-
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return TextDecoder(turn)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from beam.agents.base import Capabilities, Card
 from beam.agents.codex import dialogue, exec, history, screen, tool_rules
 
@@ -9,6 +11,20 @@ __all__ = ["card", "dialogue", "exec", "tool_rules", "terminal", "transcripts"]
 
 terminal, transcripts = screen, history
 
+_HEADLESS = Capabilities(
+    resume=True,
+    fork=True,
+    model=True,
+    system=True,
+    schema=True,
+    tools=True,
+    interrupt=True,
+    whole=True,
+    tokens=True,
+    attach="path",
+    access=("read", "edit", "full"),
+    outbox=("edit", "full"),
+)
 card = Card(
     name="codex",
     summary="Codex, OpenAI's coding agent",
@@ -17,38 +33,15 @@ card = Card(
     versions=("0.171.0",),
     obeys=dict.fromkeys(("exec", "dialogue", "terminal"), exec.OBEYS),
     faces={
-        "exec": Capabilities(
-            resume=True,
-            fork=True,
-            model=True,
-            system=True,
-            schema=True,
-            tools=True,
-            interrupt=True,
-            whole=True,
-            tokens=True,
-            attach="path",
-            access=("read", "edit", "full"),
-            outbox=("edit", "full"),
-        ),
-        "dialogue": Capabilities(
-            resume=True,
-            fork=True,
+        "exec": _HEADLESS,
+        "dialogue": structs.replace(
+            _HEADLESS,
             rewind=True,
-            model=True,
-            system=True,
-            schema=True,
             deltas=True,
-            tools=True,
-            interrupt=True,
-            whole=True,
             ask=True,
             steer=True,
-            tokens=True,
             commands=True,
-            attach="path",
             access=("read", "ask", "edit", "full"),
-            outbox=("edit", "full"),
         ),
         "terminal": Capabilities(
             resume=True,

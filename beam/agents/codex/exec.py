@@ -11,18 +11,16 @@ configuration that nobody trusted.
 from __future__ import annotations
 
 import json
-import re
 from pathlib import PurePosixPath
 
-from beam.agents.base import Decoder, Host, Launch, Turn
+from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex.decode import LineDecoder
-from beam.agents.oneshot import checked_argument, replace_surrogates
+from beam.agents.oneshot import UUID, checked_argument, checked_session_id, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import EVERY_ACCESS, AutoloadedFile
 from beam.model.message import Access
 
 SCHEMA_FILE = "schema.json"
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 BOUNDED_RETRIES = (
     "-c",
@@ -37,6 +35,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "edit": ("--sandbox", "workspace-write", "-c", "sandbox_workspace_write.exclude_slash_tmp=true"),
     "full": ("--dangerously-bypass-approvals-and-sandbox",),
 }
+decoder = LineDecoder
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -91,21 +90,12 @@ def temp_dir_env(turn: Turn) -> dict[str, str]:
     return {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
 
 
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return LineDecoder(turn)
-
-
 def checked_session(session_id: str) -> str:
     """Return the session id unchanged. Raises UnsupportedError if it is not a UUID.
 
     Codex would take any other text for a name, and silently start a new thread.
     """
-    if not _UUID.match(session_id):
-        raise UnsupportedError(
-            f"{session_id[:80]!r} is not a session id of codex's", "its thread ids are UUIDs", subject=session_id[:80]
-        )
-    return session_id
+    return checked_session_id("codex", UUID, session_id, "its thread ids are UUIDs")
 
 
 def _access_flags(turn: Turn) -> tuple[str, ...]:

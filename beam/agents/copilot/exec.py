@@ -6,17 +6,13 @@ denied, because nobody can be asked.
 
 from __future__ import annotations
 
-import re
-
-from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.copilot.decode import LineDecoder
-from beam.agents.oneshot import check_access, checked_argument, replace_surrogates
-from beam.base.errors import UnsupportedError
+from beam.agents.oneshot import UUID, check_access, checked_argument, checked_session_id, replace_surrogates
 from beam.model.message import Access
 
 _IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 RETRIES = 3  # copilot itself gives up after 17 s or more
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 # Each of these variables of the person's would make the CLI obey any folder.
 TRUST_NO_FOLDER_ENV = dict.fromkeys(
     (
@@ -46,6 +42,7 @@ CAPABILITIES = Capabilities(
     access=tuple(ACCESS),
     outbox=("edit", "full"),
 )
+decoder = LineDecoder
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -84,13 +81,4 @@ def session_flags(turn: Turn) -> tuple[str, ...]:
     """
     if turn.session_id is None:
         return (f"--session-id={turn.fresh_session_id}",) if turn.fresh_session_id else ()
-    if not _UUID.match(turn.session_id):
-        raise UnsupportedError(
-            f"{turn.session_id[:80]!r} is not a session id of copilot's", subject=turn.session_id[:80]
-        )
-    return (f"--resume={turn.session_id}",)
-
-
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return LineDecoder(turn)
+    return (f"--resume={checked_session_id('copilot', UUID, turn.session_id)}",)

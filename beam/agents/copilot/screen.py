@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.copilot.exec import ACCESS, TRUST_NO_FOLDER_ENV, session_flags
-from beam.agents.oneshot import checked_argument
-from beam.base.errors import UnsupportedError
+from beam.agents.oneshot import check_access, checked_argument
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.screen_profile import Dialog, Profile
 
@@ -80,12 +79,7 @@ def launch(turn: Turn, host: Host) -> Launch:
 
     Raises UnsupportedError for an option that the terminal mode can't apply.
     """
-    if turn.access not in CAPABILITIES.access:
-        raise UnsupportedError(
-            f"copilot can't enforce access {turn.access!r}",
-            f"use one of: {', '.join(CAPABILITIES.access)}",
-            subject=turn.access,
-        )
+    check_access(turn, "copilot", CAPABILITIES)
     argv = [host.executable or "copilot", "--no-auto-update", *session_flags(turn), *ACCESS[turn.access]]
     if turn.model is not None:
         argv += ("--model", checked_argument("copilot", "model", turn.model))

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import re
 
-from beam.agents.base import Decoder, Host, Launch, Turn
+from beam.agents.base import Host, Launch, Turn
 from beam.agents.gemini import hooks, tool_rules
 from beam.agents.gemini.decode import LineDecoder
 from beam.agents.gemini.session import beam_session_id
-from beam.agents.oneshot import checked_argument, replace_surrogates
+from beam.agents.oneshot import checked_argument, checked_session_id, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRIES = 3  # gemini itself retries nine times, 218 seconds of silence; only its settings can change that
 POLICY_FILE = "policy.toml"
-_SESSION_ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z_-]{0,63}\Z")
+_SESSION_ID = re.compile(r"(?!latest\Z|\d+\Z)[0-9a-zA-Z][0-9a-zA-Z_-]{0,63}\Z")
 _SPECIAL_CHARACTER = re.compile(r"""([\s,;!?()\[\]{}"'`$&|<>*#~\\])""")
 READ_TOOLS = (
     "read_file",
@@ -61,6 +61,7 @@ OBEYS = (
     AutoloadedFile(path=".gemini/.env", ignored=("read",), reach="upward"),
     AutoloadedFile(path=".env", ignored=("read",), reach="upward"),
 )
+decoder = LineDecoder
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -91,11 +92,6 @@ def trust_env(turn: Turn) -> dict[str, str]:
     return {_TRUST_VARIABLE: "true"} if turn.access == "full" or turn.folder_trusted else {}
 
 
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return LineDecoder(turn)
-
-
 def session_flags(turn: Turn) -> tuple[str, ...]:
     """Return the flags that name the session. Raises UnsupportedError for an invalid session id."""
     if turn.session_id is not None:
@@ -108,9 +104,7 @@ def _checked_session(session_id: str) -> str:
 
     `latest` and numbers are refused, because they would select any session that exists.
     """
-    if not _SESSION_ID.match(session_id) or session_id == "latest" or session_id.isdecimal():
-        raise UnsupportedError(f"{session_id[:80]!r} is not a session id of gemini's", subject=session_id[:80])
-    return session_id
+    return checked_session_id("gemini", _SESSION_ID, session_id)
 
 
 def _access_flags(turn: Turn) -> tuple[str, ...]:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 
-from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.kimi.decode import LineDecoder
-from beam.agents.oneshot import check_access, checked_argument, prompt_argument
-from beam.base.errors import UnsupportedError
+from beam.agents.oneshot import check_access, checked_argument, checked_session_id, prompt_argument
 
 _SESSION_ID = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 NO_UPDATE_ENV = {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
 CAPABILITIES = Capabilities(
     resume=True, model=True, tools=True, interrupt=True, whole=True, access=("full",), prompt_in_argv=True
 )
+decoder = LineDecoder
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -35,11 +35,4 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 def checked_session(session_id: str) -> str:
     """Return the id if it has the form of a session id; otherwise raise UnsupportedError."""
-    if not _SESSION_ID.match(session_id):
-        raise UnsupportedError(f"{session_id[:80]!r} is not a session id of kimi's", subject=session_id[:80])
-    return session_id
-
-
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return LineDecoder(turn)
+    return checked_session_id("kimi", _SESSION_ID, session_id)

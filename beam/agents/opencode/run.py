@@ -12,7 +12,7 @@ import json
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import check_access, checked_argument, replace_surrogates
+from beam.agents.oneshot import check_access, checked_argument, checked_session_id, replace_surrogates
 from beam.agents.opencode.decode import LineDecoder
 from beam.agents.opencode.rules import profile_rules
 from beam.base.errors import UnsupportedError
@@ -111,9 +111,7 @@ class RunExec:
 
 def checked_session(session_id: str, name: str) -> str:
     """Return the id if it has the form of a session id; otherwise raise UnsupportedError."""
-    if not _SESSION_ID.match(session_id):
-        raise UnsupportedError(f"{session_id[:80]!r} is not a session id of {name}'s", subject=session_id[:80])
-    return session_id
+    return checked_session_id(name, _SESSION_ID, session_id)
 
 
 def access_profile(turn: Turn, prefix: str) -> tuple[str, dict[str, str], dict[str, bytes]]:

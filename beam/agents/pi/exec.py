@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 
-from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import check_access, checked_argument, replace_surrogates
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.oneshot import check_access, checked_argument, checked_session_id, replace_surrogates
 from beam.agents.pi.decode import LineDecoder
-from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
@@ -41,6 +40,7 @@ CAPABILITIES = Capabilities(
     models=True,
     access=tuple(ACCESS),
 )
+decoder = LineDecoder
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -74,11 +74,4 @@ def _folder_flags(turn: Turn) -> tuple[str, ...]:
 def _session_flags(turn: Turn) -> tuple[str, ...]:
     if turn.session_id is None:
         return ("--no-session",) if turn.once else ()
-    if not _UUID.match(turn.session_id):
-        raise UnsupportedError(f"{turn.session_id[:80]!r} is not a session id of pi's", subject=turn.session_id[:80])
-    return ("--fork" if turn.fork else "--session", turn.session_id)
-
-
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return LineDecoder(turn)
+    return ("--fork" if turn.fork else "--session", checked_session_id("pi", _UUID, turn.session_id))

@@ -8,18 +8,15 @@ retries.
 from __future__ import annotations
 
 import json
-import re
 
-from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import check_access, checked_argument, replace_surrogates
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.oneshot import UUID, check_access, checked_argument, checked_session_id, replace_surrogates
 from beam.agents.qwen.decode import LineDecoder
-from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRIES = 3
 LOG_ENV = {"OPENAI_LOG": "info"}
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
     # Where nobody can be asked, the mode `default` has only two tools that can change anything: those for worktrees.
     # They ask nobody, write files, and make git run its hooks. Extensions and MCP servers would run code of their own.
@@ -64,6 +61,7 @@ CAPABILITIES = Capabilities(
     access=tuple(ACCESS),
     rewrites=True,
 )
+decoder = LineDecoder
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -101,11 +99,4 @@ def session_flags(turn: Turn) -> tuple[str, ...]:
     """Return the flags that name the session. Raises UnsupportedError for an invalid session id."""
     if turn.session_id is None:
         return ("--session-id", turn.fresh_session_id) if turn.fresh_session_id else ()
-    if not _UUID.match(turn.session_id):
-        raise UnsupportedError(f"{turn.session_id[:80]!r} is not a session id of qwen's", subject=turn.session_id[:80])
-    return ("--resume", turn.session_id)
-
-
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return LineDecoder(turn)
+    return ("--resume", checked_session_id("qwen", UUID, turn.session_id))

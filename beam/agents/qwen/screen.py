@@ -6,9 +6,8 @@ The CLI loses a message that arrives while it starts, so beam waits until the CL
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.oneshot import checked_argument
+from beam.agents.oneshot import check_access, checked_argument
 from beam.agents.qwen.exec import ACCESS, folder_ignoring_setup, session_flags
-from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
 CAPABILITIES = Capabilities(resume=True, model=True, system=True, interrupt=True, whole=True, access=("read", "full"))
@@ -88,12 +87,7 @@ def launch(turn: Turn, host: Host) -> Launch:
 
     Raises UnsupportedError for an option that the terminal mode can't apply.
     """
-    if turn.access not in CAPABILITIES.access:
-        raise UnsupportedError(
-            f"qwen can't enforce access {turn.access!r}",
-            f"use one of: {', '.join(CAPABILITIES.access)}",
-            subject=turn.access,
-        )
+    check_access(turn, "qwen", CAPABILITIES)
     argv = [host.executable or "qwen", *session_flags(turn), *ACCESS[turn.access]]
     for flag, value in (("--model", turn.model), ("--append-system-prompt", turn.settings.system)):
         if value is not None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 
-from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import check_access, replace_surrogates
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.oneshot import check_access, checked_session_id, replace_surrogates
 from beam.agents.vibe.decode import LineDecoder
-from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
@@ -25,6 +24,7 @@ _TRUST_FLAG = "--trust"
 OBEYS = (AutoloadedFile(path=".vibe", at=("full",), ignored=("full",), reach="worktree"),)
 ENV = {"VIBE_API_RETRY_MAX_ELAPSED_TIME": str(RETRY_S), "VIBE_ENABLE_UPDATE_CHECKS": "false"}
 CAPABILITIES = Capabilities(resume=True, tools=True, interrupt=True, whole=True, denials=True, access=tuple(ACCESS))
+decoder = LineDecoder
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -40,11 +40,4 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 def checked_session(session_id: str) -> str:
     """Return the id if it has the form of a session id; otherwise raise UnsupportedError."""
-    if not _UUID.match(session_id):
-        raise UnsupportedError(f"{session_id[:80]!r} is not a session id of vibe's", subject=session_id[:80])
-    return session_id
-
-
-def decoder(turn: Turn) -> Decoder:
-    """Return a new decoder for one process of this turn."""
-    return LineDecoder(turn)
+    return checked_session_id("vibe", _UUID, session_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from beam.agents import link
 from beam.agents.base import Exit, Native, Turn, Verdict, native
 from beam.agents.claude.dialogue import rights, wire
 from beam.agents.claude.dialogue.calls import PendingCalls, Reply
@@ -17,25 +18,6 @@ from beam.agents.claude.dialogue.requests import Requests
 from beam.agents.claude.dialogue.turn import TurnReader
 from beam.agents.claude.exec import text_of
 from beam.agents.fields import obj, string
-from beam.agents.link import (
-    Acknowledged,
-    Act,
-    Broken,
-    Close,
-    Decide,
-    Eof,
-    Intent,
-    Interrupt,
-    Over,
-    Prompt,
-    Query,
-    Ready,
-    Say,
-    Set,
-    Steer,
-    Step,
-    Stirred,
-)
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Class, Status
@@ -68,46 +50,46 @@ class ClaudeLink:
 
     # -- intents -------------------------------------------------------------------------------------------------------
 
-    def open(self, now: float) -> Sequence[Step]:
+    def open(self, now: float) -> Sequence[link.Step]:
         return [self._calls.call("initialize", {}, self._on_initialized, now + START_S)]
 
-    def do(self, intent: Intent, now: float) -> Sequence[Step]:
+    def do(self, intent: link.Intent, now: float) -> Sequence[link.Step]:
         if self._is_broken:
             return []
         match intent:
-            case Prompt():
+            case link.Prompt():
                 return self._prompt(intent.turn, now)
-            case Interrupt():
+            case link.Interrupt():
                 return self._interrupt(now)
-            case Decide():
+            case link.Decide():
                 if self._reader is not None and intent.decision != "allow":
                     self._reader.on_denied(intent.key)
                 return self._requests.decide(intent)
-            case Steer():
+            case link.Steer():
                 return self._controls.steer(intent, runs=self._reader is not None)
-            case Set():
+            case link.Set():
                 return self._controls.set(intent, now)
-            case Query():
+            case link.Query():
                 return self._controls.query(intent, now)
-            case Act():
+            case link.Act():
                 return self._controls.act(intent, now)
-            case Close():
-                return [Eof()]
+            case link.Close():
+                return [link.Eof()]
 
-    def line(self, line: bytes, now: float) -> Sequence[Step]:
+    def line(self, line: bytes, now: float) -> Sequence[link.Step]:
         if self._is_broken or not line.strip():
             return []
         read = native(line)
         if read is None:
             unknown = events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace"))
-            return [Say(unknown)] if self.busy else []
+            return [link.Say(unknown)] if self.busy else []
         self._until = None
         found = self._handle_line(read, now)
         if self._reader is not None and self._reader.is_late:
             self._until = now + SETTLE_S
         return found
 
-    def on_due(self, now: float) -> Sequence[Step]:
+    def on_due(self, now: float) -> Sequence[link.Step]:
         if self._is_broken:
             return []
         found, reader = self._calls.expire(now), self._reader
@@ -117,7 +99,7 @@ class ClaudeLink:
             return [*found, *self._end_turn(*reader.end(), fit=False)]
         return [*found, *self._break("claude did not take the message in time")]
 
-    def end(self, exit: Exit) -> Sequence[Step]:
+    def end(self, exit: Exit) -> Sequence[link.Step]:
         if self._reader is not None:
             return self._end_turn(*self._reader.end(exit), fit=False)
         if self._is_ready or self._is_broken or exit.stopped_by is not None:
@@ -126,7 +108,7 @@ class ClaudeLink:
 
     # -- the beginning -------------------------------------------------------------------------------------------------
 
-    def _on_initialized(self, reply: Reply) -> list[Step]:
+    def _on_initialized(self, reply: Reply) -> list[link.Step]:
         if reply.error:
             return self._break(f"claude did not begin the conversation: {reply.error}")
         refused = rights.setting_not_applied(self._first, reply.result)
@@ -134,16 +116,16 @@ class ClaudeLink:
             return self._break(f"it did not take over {refused}", Class.UNSUPPORTED)
         self._controls.initialized = reply.result
         self._is_ready = True
-        return [Ready()]
+        return [link.Ready()]
 
-    def _fail_to_begin(self, emitted: Sequence[events.Event], verdict: Verdict) -> list[Step]:
+    def _fail_to_begin(self, emitted: Sequence[events.Event], verdict: Verdict) -> list[link.Step]:
         """Return the steps for a process that ends, or has to end, before it can take a message."""
-        lost: list[Step] = [Say(event) for event in emitted if isinstance(event, events.SessionLost)]
+        lost: list[link.Step] = [link.Say(event) for event in emitted if isinstance(event, events.SessionLost)]
         return [*lost, *self._break(verdict.reason or "it did not begin", verdict.class_ or Class.CRASHED)]
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
-    def _prompt(self, turn: Turn, now: float) -> list[Step]:
+    def _prompt(self, turn: Turn, now: float) -> list[link.Step]:
         reader = self._reader = TurnReader(turn)
         self._is_stopping = False
         if turn.slash and (lacking := self._controls.why_no_command(turn.text)):
@@ -158,21 +140,21 @@ class ClaudeLink:
             text = text.replace(turn.outbox, self._first.outbox)
         return [wire.message(reader.key, text)]
 
-    def _interrupt(self, now: float) -> list[Step]:
+    def _interrupt(self, now: float) -> list[link.Step]:
         reader = self._reader
         if reader is None:
             return []
         self._is_stopping = True
         reader.on_stopped()
 
-        def then(reply: Reply) -> list[Step]:
+        def then(reply: Reply) -> list[link.Step]:
             return self._break(reply.error) if reply.is_late and reader is self._reader else []
 
         return [self._calls.call("interrupt", {"cancel_queued": True}, then, now + STOP_S)]
 
     # -- lines from claude ---------------------------------------------------------------------------------------------
 
-    def _handle_line(self, read: Native, now: float) -> list[Step]:
+    def _handle_line(self, read: Native, now: float) -> list[link.Step]:
         value = read.value
         match string(value, "type"):
             case "control_response":
@@ -195,26 +177,26 @@ class ClaudeLink:
             case kind:
                 return self._on_other_line(kind, read)
 
-    def _on_other_line(self, kind: str, read: Native) -> list[Step]:
+    def _on_other_line(self, kind: str, read: Native) -> list[link.Step]:
         reader = self._reader
         if kind == "system" and (mode := string(read.value, "permissionMode")):
             self._controls.on_mode(mode)
         if kind == "system" and (folder := string(read.value, "cwd")):
             self._requests.folders.add(folder)
         if reader is not None:
-            return [Say(event) for event in reader.frame(read)]
+            return [link.Say(event) for event in reader.frame(read)]
         if not self._is_ready and kind == "result":
             first = TurnReader(self._first)
             emitted = first.frame(read)
             return self._fail_to_begin(emitted, first.end()[1])
-        return [Stirred()] if self._is_ready and string(read.value, "subtype") == "init" else []
+        return [link.Stirred()] if self._is_ready and string(read.value, "subtype") == "init" else []
 
-    def _on_message_state(self, key: str, state: str, now: float) -> list[Step]:
+    def _on_message_state(self, key: str, state: str, now: float) -> list[link.Step]:
         """Return the steps for a message that claude has queued, started, or finished."""
         reader = self._reader
         if reader is None or key != reader.key:
             return self._controls.on_text_state(key, state)
-        known: list[Step] = [] if reader.is_known else [Acknowledged()]
+        known: list[link.Step] = [] if reader.is_known else [link.Acknowledged()]
         reader.is_known = True
         if state == "queued" or reader.is_begun:
             return known
@@ -224,10 +206,10 @@ class ClaudeLink:
             )
             status, class_ = (Status.CANCELLED, None) if state == "cancelled" else (Status.FAILED, Class.CRASHED)
             return [*known, *self._end_turn([], Verdict(status=status, class_=class_, reason=reason), fit=False)]
-        begun: list[Step] = [Say(event) for event in reader.on_begun()]
+        begun: list[link.Step] = [link.Say(event) for event in reader.on_begun()]
         return [*known, *begun, *(self._interrupt(now) if self._is_stopping else [])]
 
-    def _on_echo(self, key: str, is_new: bool, now: float) -> list[Step]:
+    def _on_echo(self, key: str, is_new: bool, now: float) -> list[link.Step]:
         """Return the steps for a message that claude echoes: claude reads the message now (`is_new`), or had received
         it before."""
         reader = self._reader
@@ -236,14 +218,14 @@ class ClaudeLink:
         reader.is_double = True
         return []
 
-    def _on_session_state(self, state: str) -> list[Step]:
+    def _on_session_state(self, state: str) -> list[link.Step]:
         reader = self._reader
         if reader is None:
-            return [Stirred()] if self._is_ready and state == "running" else []
+            return [link.Stirred()] if self._is_ready and state == "running" else []
         if state != "idle" or self._controls.has_unread_texts:
             return []
         if reader.is_begun or (reader.has_result and not self._names_messages):
-            known: list[Step] = [] if reader.is_known else [Acknowledged()]
+            known: list[link.Step] = [] if reader.is_known else [link.Acknowledged()]
             is_spent = self._first.budget_usd is not None  # claude counts the cost of the whole process
             return [*known, *self._end_turn(*reader.end(), fit=reader.has_result and not is_spent)]
         if reader.is_double:
@@ -253,12 +235,12 @@ class ClaudeLink:
 
     # -- the end of a turn or of the conversation ----------------------------------------------------------------------
 
-    def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
+    def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[link.Step]:
         self._reader, self._until, self._is_stopping = None, None, False
-        steps: list[Step] = [Say(event) for event in emitted]
-        return [*steps, *self._controls.on_turn_over(), Over(verdict=verdict, fit=fit)]
+        steps: list[link.Step] = [link.Say(event) for event in emitted]
+        return [*steps, *self._controls.on_turn_over(), link.Over(verdict=verdict, fit=fit)]
 
-    def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
+    def _break(self, why: str, class_: Class = Class.CRASHED) -> list[link.Step]:
         self._is_broken, self._reader, self._until = True, None, None
         self._calls.forget_all()
-        return [*self._controls.on_turn_over(), Broken(reason=why, class_=class_)]
+        return [*self._controls.on_turn_over(), link.Broken(reason=why, class_=class_)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from beam.agents import link
 from beam.agents.base import Exit, Turn, Verdict, document, json_object
 from beam.agents.codex.dialogue import rights, wire
 from beam.agents.codex.dialogue.controls import Controls
@@ -20,25 +21,6 @@ from beam.agents.codex.trouble import failure_class
 from beam.agents.fields import Object, obj, object_of, string
 from beam.agents.figures import NOTHING_YET
 from beam.agents.jsonrpc import Id, PendingCalls, Reply
-from beam.agents.link import (
-    Acknowledged,
-    Act,
-    Broken,
-    Close,
-    Decide,
-    Eof,
-    Intent,
-    Interrupt,
-    Over,
-    Prompt,
-    Query,
-    Ready,
-    Say,
-    Set,
-    Steer,
-    Step,
-    Stirred,
-)
 from beam.agents.oneshot import replace_surrogates
 from beam.model import events
 from beam.model.outcome import Class, Status, Total
@@ -83,32 +65,32 @@ class CodexLink:
 
     # -- intents -------------------------------------------------------------------------------------------------------
 
-    def open(self, now: float) -> Sequence[Step]:
+    def open(self, now: float) -> Sequence[link.Step]:
         params: Object = {"clientInfo": _CLIENT, "capabilities": {"experimentalApi": True}}
         return [self._calls.call("initialize", params, self._on_initialized, now + START_S)]
 
-    def do(self, intent: Intent, now: float) -> Sequence[Step]:
+    def do(self, intent: link.Intent, now: float) -> Sequence[link.Step]:
         if self._is_broken:
             return []
         match intent:
-            case Prompt():
+            case link.Prompt():
                 return self._prompt(intent.turn, now)
-            case Interrupt():
+            case link.Interrupt():
                 return self._interrupt(now)
-            case Decide():
+            case link.Decide():
                 return self._requests.decide(intent)
-            case Steer():
+            case link.Steer():
                 return self._controls.steer(intent, "" if self._reader is None else self._reader.id, now)
-            case Set():
+            case link.Set():
                 return self._controls.set(intent, now)
-            case Query():
+            case link.Query():
                 return self._controls.query(intent, now)
-            case Act():
+            case link.Act():
                 return self._controls.act(intent, now)
-            case Close():
-                return [Eof()]
+            case link.Close():
+                return [link.Eof()]
 
-    def line(self, line: bytes, now: float) -> Sequence[Step]:
+    def line(self, line: bytes, now: float) -> Sequence[link.Step]:
         if self._is_broken:
             return []
         frame = wire.read(line)
@@ -125,7 +107,7 @@ class CodexLink:
         if self._reader is not None:
             self._reader.on_rejected(line.decode("utf-8", "replace"))
 
-    def on_due(self, now: float) -> Sequence[Step]:
+    def on_due(self, now: float) -> Sequence[link.Step]:
         if self._is_broken:
             return []
         found = self._calls.expire(now)
@@ -134,10 +116,10 @@ class CodexLink:
             return found
         self._idle_due = None
         told = "interrupted" if self._is_stopping else self._idle_told
-        notice = Say(events.Notice(text="codex is idle, and did not say that its turn is over", code="no_end"))
+        notice = link.Say(events.Notice(text="codex is idle, and did not say that its turn is over", code="no_end"))
         return [*found, notice, *self._end_turn(*reader.end(wire.Turn(id=reader.id, status=told)), fit=False)]
 
-    def end(self, exit: Exit) -> Sequence[Step]:
+    def end(self, exit: Exit) -> Sequence[link.Step]:
         if self._reader is None:
             return []
         emitted, verdict = self._reader.end_cut_off(exit)
@@ -145,7 +127,7 @@ class CodexLink:
 
     # -- the beginning -------------------------------------------------------------------------------------------------
 
-    def _on_initialized(self, reply: Reply) -> list[Step]:
+    def _on_initialized(self, reply: Reply) -> list[link.Step]:
         if reply.error:
             return self._break(f"codex did not begin the conversation: {reply.error}")
         turn, until = self._first, reply.now + START_S
@@ -168,19 +150,19 @@ class CodexLink:
         params = {name: value for name, value in params.items() if value is not None}
         return [*found, self._calls.call(method, params, self._on_thread, until)]
 
-    def _on_opening_answered(self) -> list[Step]:
+    def _on_opening_answered(self) -> list[link.Step]:
         """Record one of the answers that have to come before a turn. After the last one, return `Ready` and the steps
         of the requests that had to wait; before that, return no steps."""
         self._opening -= 1
         if self._opening > 0 or self._is_broken:
             return []
         held, self._held = self._held, []
-        found: list[Step] = [Ready()]
+        found: list[link.Step] = [link.Ready()]
         for number, method, params in held:
             found += self._requests.handle_request(number, method, params, self._reader)
         return found
 
-    def _on_account(self, reply: Reply) -> list[Step]:
+    def _on_account(self, reply: Reply) -> list[link.Step]:
         answer = object_of(reply.result)
         if reply.is_late:
             return self._break(reply.error)
@@ -188,13 +170,13 @@ class CodexLink:
             return self._break(_LOGIN_REASON, Class.AUTH)
         return self._on_opening_answered()
 
-    def _on_config(self, reply: Reply) -> list[Step]:
+    def _on_config(self, reply: Reply) -> list[link.Step]:
         if reply.is_late:
             return self._break(reply.error)
         self._own = rights.sandbox_config_in(reply.result)
         return self._on_opening_answered()
 
-    def _on_thread(self, reply: Reply) -> list[Step]:
+    def _on_thread(self, reply: Reply) -> list[link.Step]:
         turn = self._first
         if reply.error:
             return self._on_no_thread(reply)
@@ -211,13 +193,13 @@ class CodexLink:
             return revert(self._calls, thread_id, turn.upto, self._on_reverted, reply.now + START_S)
         return self._on_opening_answered()
 
-    def _on_reverted(self, error: str) -> list[Step]:
+    def _on_reverted(self, error: str) -> list[link.Step]:
         return self._break(error, Class.BAD_REQUEST) if error else self._on_opening_answered()
 
-    def _on_no_thread(self, reply: Reply) -> list[Step]:
+    def _on_no_thread(self, reply: Reply) -> list[link.Step]:
         session_id = self._first.session_id
         if session_id is not None and _LOST in reply.error:
-            lost = Say(events.SessionLost(session_id=session_id, reason=reply.error))
+            lost = link.Say(events.SessionLost(session_id=session_id, reason=reply.error))
             return [lost, *self._break(reply.error, Class.BAD_REQUEST)]
         if _LOCKED in reply.error:
             why = f"another codex has the session open, and only one can: {reply.error}"
@@ -229,7 +211,7 @@ class CodexLink:
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
-    def _prompt(self, turn: Turn, now: float) -> list[Step]:
+    def _prompt(self, turn: Turn, now: float) -> list[link.Step]:
         told = self._controls
         reader = TurnReader(turn, self._thread_id, model=told.model, before=self._total, mode=told.mode)
         self._reader, self._is_stopping = reader, False
@@ -250,13 +232,13 @@ class CodexLink:
                 return self._end_turn([], verdict, fit=True)
         return [self._calls.call("turn/start", params, lambda reply: self._on_began(reader, reply), now + TURN_S)]
 
-    def _run_command(self, command: str, reader: TurnReader, now: float) -> list[Step]:
+    def _run_command(self, command: str, reader: TurnReader, now: float) -> list[link.Step]:
         """Return the steps that run a slash command as a turn. Over its protocol, Codex has only `/compact`."""
         if command.strip() != _COMPACT:
             reason = f"codex runs {_COMPACT} over its protocol and no other slash command"
             return self._end_turn([], Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=reason), fit=True)
 
-        def then(reply: Reply) -> list[Step]:
+        def then(reply: Reply) -> list[link.Step]:
             if reader is not self._reader or not reply.error:
                 return []
             if reply.is_late:
@@ -266,7 +248,7 @@ class CodexLink:
 
         return [self._calls.call("thread/compact/start", {"threadId": self._thread_id}, then, now + TURN_S)]
 
-    def _on_began(self, reader: TurnReader, reply: Reply) -> list[Step]:
+    def _on_began(self, reader: TurnReader, reply: Reply) -> list[link.Step]:
         if reader is not self._reader:
             return []
         if reply.is_late:
@@ -281,15 +263,15 @@ class CodexLink:
             return self._break("it answered with a turn that is not the one it began")
         return self._on_turn_id(reader, turn_id, reply.now)
 
-    def _on_turn_id(self, reader: TurnReader, turn_id: str, now: float) -> list[Step]:
+    def _on_turn_id(self, reader: TurnReader, turn_id: str, now: float) -> list[link.Step]:
         """Record the turn's id, and return the steps that follow; none if the id was known before."""
         if reader.id:
             return []
         reader.id = turn_id
-        found: list[Step] = [Acknowledged(), *(Say(event) for event in reader.on_opened())]
+        found: list[link.Step] = [link.Acknowledged(), *(link.Say(event) for event in reader.on_opened())]
         return [*found, *self._interrupt(now)] if self._is_stopping else found
 
-    def _interrupt(self, now: float) -> list[Step]:
+    def _interrupt(self, now: float) -> list[link.Step]:
         reader = self._reader
         if reader is None:
             return []
@@ -303,16 +285,16 @@ class CodexLink:
             )
         ]
 
-    def _on_interrupt_answered(self, reply: Reply, reader: TurnReader) -> list[Step]:
+    def _on_interrupt_answered(self, reply: Reply, reader: TurnReader) -> list[link.Step]:
         return self._break(reply.error) if reply.is_late and reader is self._reader else []
 
-    def _on_asked(self, number: Id, method: str, params: Object) -> list[Step]:
+    def _on_asked(self, number: Id, method: str, params: Object) -> list[link.Step]:
         if self._thread_id and not self._opening:
             return self._requests.handle_request(number, method, params, self._reader)
         self._held.append((number, method, params))
         return self._break("it asked too much before its thread was there") if len(self._held) > _MAX_HELD else []
 
-    def _on_notified(self, frame: wire.Frame, line: bytes, now: float) -> list[Step]:
+    def _on_notified(self, frame: wire.Frame, line: bytes, now: float) -> list[link.Step]:
         reader, params = self._reader, frame.params
         is_own = bool(self._thread_id) and params.thread_id == self._thread_id
         if frame.method == "serverRequest/resolved":
@@ -327,7 +309,7 @@ class CodexLink:
                     reader.count_from(self._total)
                 return []
         if reader is None:
-            return [Stirred()] if frame.method == "turn/started" and self._thread_id else []
+            return [link.Stirred()] if frame.method == "turn/started" and self._thread_id else []
         if frame.method == "thread/status/changed" and is_own:
             self._idle_told = _END_BY_STATUS.get(string(object_of(params.status), "type"), "")
             is_over = bool(self._idle_told and reader.id) and not reader.has_open_items
@@ -343,31 +325,35 @@ class CodexLink:
             return self._controls.answer_read(params.item.client_id)
         if frame.method not in IGNORED_METHODS and frame.method not in READ_METHODS:
             return self._on_unknown(frame.method, line)
-        return [Say(event) for event in reader.on_notified(frame, line, now)] if reader.belongs_to_turn(params) else []
+        return (
+            [link.Say(event) for event in reader.on_notified(frame, line, now)]
+            if reader.belongs_to_turn(params)
+            else []
+        )
 
-    def _on_unknown(self, what: str, line: bytes) -> list[Step]:
-        return [] if self._reader is None else [Say(event) for event in self._reader.on_unknown(what, line)]
+    def _on_unknown(self, what: str, line: bytes) -> list[link.Step]:
+        return [] if self._reader is None else [link.Say(event) for event in self._reader.on_unknown(what, line)]
 
     # -- the end of a turn ---------------------------------------------------------------------------------------------
 
-    def _on_completed(self, reader: TurnReader, answer: wire.Turn, now: float) -> list[Step]:
+    def _on_completed(self, reader: TurnReader, answer: wire.Turn, now: float) -> list[link.Step]:
         if not self._is_stopping:
             return self._end_turn(*reader.end(answer), fit=True)
 
-        def then(reply: Reply) -> list[Step]:
+        def then(reply: Reply) -> list[link.Step]:
             return self._end_turn(*reader.end(answer), fit=not reply.error) if reader is self._reader else []
 
         params: Object = {"threadId": self._thread_id}  # a running command does not end with its turn
         return [self._calls.call("thread/backgroundTerminals/clean", params, then, now + CLEAN_S)]
 
-    def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
+    def _end_turn(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[link.Step]:
         reader, self._reader, self._is_stopping, self._idle_due = self._reader, None, False, None
         if reader is not None:
             self._total = reader.total
-        steps: list[Step] = [Say(event) for event in emitted]
-        return [*steps, *self._controls.on_turn_over(), Over(verdict=verdict, fit=fit)]
+        steps: list[link.Step] = [link.Say(event) for event in emitted]
+        return [*steps, *self._controls.on_turn_over(), link.Over(verdict=verdict, fit=fit)]
 
-    def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
+    def _break(self, why: str, class_: Class = Class.CRASHED) -> list[link.Step]:
         self._is_broken, self._reader = True, None
         self._calls.forget_all()
-        return [*self._controls.on_turn_over(), Broken(reason=why, class_=class_)]
+        return [*self._controls.on_turn_over(), link.Broken(reason=why, class_=class_)]
