@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import BEAM, Cli, eventually, is_held, processes_with
+from tests.support.cli import BEAM_WORDS, Cli, eventually, is_held, processes_with
 
 pytestmark = pytest.mark.acceptance
-PROGRAM = " ".join(BEAM)
 
 
 @pytest.fixture
@@ -123,7 +122,7 @@ def test_a_broker_that_is_killed_leaves_nothing_and_the_next_holder_says_so(brok
 def test_what_runs_on_it_sends_for_the_turn_that_is_open(broker: Cli) -> None:
     broker.config("agents:\n  box: {mailbox: true}\n")
     broker("send", "bash", "true")
-    asked = broker("send", "bash", f"{PROGRAM} send box --no-wait one", "--json").json["message_id"]
+    asked = broker("send", "bash", f"{BEAM_WORDS} send box --no-wait one", "--json").json["message_id"]
     told = broker("recv", "box", "--json").json
     assert (told["from"], told["hops"], told["thread"]) == ("bash", 1, asked)
     said = broker("send", "bash", "echo [$BEAM_MESSAGE_ID$BEAM_HOPS$BEAM_THREAD$BEAM_CHAIN] $BEAM_AGENT")
@@ -133,7 +132,7 @@ def test_what_runs_on_it_sends_for_the_turn_that_is_open(broker: Cli) -> None:
 def test_what_runs_on_it_between_turns_may_not_send(broker: Cli) -> None:
     broker.config("agents:\n  box: {mailbox: true}\n")
     (broker.project / "later.sh").write_text(
-        f"while [ ! -e go ]; do sleep 0.05; done\n{PROGRAM} send box --no-wait hello > out 2>&1\necho $? > code\n"
+        f"while [ ! -e go ]; do sleep 0.05; done\n{BEAM_WORDS} send box --no-wait hello > out 2>&1\necho $? > code\n"
     )
     broker("send", "bash", "sh later.sh > /dev/null 2>&1 &")
     eventually(lambda: "turn.closed" in broker.types("bash"))
@@ -145,7 +144,7 @@ def test_what_runs_on_it_between_turns_may_not_send(broker: Cli) -> None:
 
 def test_what_waits_on_it_for_an_answer_is_told_when_the_turn_ends(broker: Cli) -> None:
     broker.config("agents:\n  box: {mailbox: true}\n")
-    (broker.project / "ask.sh").write_text(f"{PROGRAM} send box well? > out 2>&1\necho $? > code\n")
+    (broker.project / "ask.sh").write_text(f"{BEAM_WORDS} send box well? > out 2>&1\necho $? > code\n")
     box = broker.root / "agents" / "box" / "queue" / "new"
     is_waiting = f"ls {box}/* > is_waiting 2>&1"
     broker("send", "bash", f"sh ask.sh > /dev/null 2>&1 & until {is_waiting}; do sleep 0.05; done")

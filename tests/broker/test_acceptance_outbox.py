@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import BEAM, Cli, eventually, processes_with
+from tests.support.cli import BEAM_WORDS, Cli, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
-PROGRAM = " ".join(BEAM)
 
 
 def agent(beam: Cli, script: str, more: str = "") -> None:
     """`asker` runs that shell script as its turn; `echo` says what it gets, `box` is a mailbox."""
-    (beam.project / "turn.sh").write_text(f'beam() {{ {PROGRAM} "$@"; }}\n{script}')
+    (beam.project / "turn.sh").write_text(f'beam() {{ {BEAM_WORDS} "$@"; }}\n{script}')
     beam.config(
         "agents:\n  asker: {command: [bash, turn.sh]}\n  box: {mailbox: true}\n"
         "  echo: {command: [sh, -c, 'echo \"echo: $(cat)\"']}\n" + more
@@ -132,9 +131,9 @@ def test_a_process_of_a_turn_is_known_without_its_variables(beam: Cli) -> None:
     keep = f"HOME={beam.env['HOME']} LANG=C.UTF-8 PATH=$PATH"
     agent(
         beam,
-        f"env -i {keep} {PROGRAM} send echo hello --access full; echo code $?\n"
-        f"env -i {keep} {PROGRAM} trust; echo code $?\n"
-        f"env -i {keep} setsid {PROGRAM} queue pause echo; echo code $?\n",
+        f"env -i {keep} {BEAM_WORDS} send echo hello --access full; echo code $?\n"
+        f"env -i {keep} {BEAM_WORDS} trust; echo code $?\n"
+        f"env -i {keep} setsid {BEAM_WORDS} queue pause echo; echo code $?\n",
     )
     assert beam("send", "asker", "go").out.endswith("code 2\ncode 2\n")
     queued = [event for event in beam.journal("echo") if event["type"] == "message.queued"]
@@ -252,7 +251,7 @@ def test_a_message_of_an_agent_gets_no_more_rights_than_that_agent(beam: Cli, ow
         f"  low: {{command: [bash, low.sh], access: {own}}}\n  high: {{adapter: claude, access: full}}\n",
     )
     (beam.project / "low.sh").write_text(
-        f"test -e ran && exit; touch ran; {PROGRAM} send high 'do it' --no-wait{asked}; echo code $?\n"
+        f"test -e ran && exit; touch ran; {BEAM_WORDS} send high 'do it' --no-wait{asked}; echo code $?\n"
     )
     shown = beam.base / "bin"
     shown.mkdir()
@@ -271,7 +270,7 @@ def test_an_agent_that_answers_for_a_mailbox_has_its_text_run_with_no_more_than_
     shown = beam.base / "bin"
     shown.mkdir()
     (shown / "claude").write_text(
-        f"#!/bin/sh\necho \"$@\" >> {beam.project}/argv\n{PROGRAM} send box 'well?' --no-wait\n"
+        f"#!/bin/sh\necho \"$@\" >> {beam.project}/argv\n{BEAM_WORDS} send box 'well?' --no-wait\n"
     )
     (shown / "claude").chmod(0o755)
     env = {"PATH": f"{shown}{os.pathsep}{beam.env['PATH']}"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli import BEAM, Cli, eventually, processes_with
+from tests.support.cli import BEAM_WORDS, Cli, eventually, processes_with
 from tests.support.crash import check_numbers
 
 pytestmark = pytest.mark.acceptance
@@ -67,7 +68,7 @@ def test_a_message_whose_answer_nobody_wants_is_one_turn(beam: Cli) -> None:
 
 
 def test_an_agent_says_how_many_answers_it_wants(beam: Cli) -> None:
-    asks = f"'cat; [ $BEAM_HOPS = 0 ] || exit 0; {' '.join(BEAM)} send ping hello --no-wait --replies 3'"
+    asks = json.dumps(f"cat; [ $BEAM_HOPS = 0 ] || exit 0; {BEAM_WORDS} send ping hello --no-wait --replies 3")
     beam.config(f"{PAIR}  asker: {{command: [sh, -c, {asks}]}}\n")
     assert beam("send", "asker", "go").code == 0
     assert turns_of(beam) == ["ping 1", "ping 3"]
@@ -124,10 +125,9 @@ def test_two_agents_that_always_answer_each_other_stop_at_the_limit_and_say_why(
 def test_agents_whose_every_turn_sends_two_messages_stop_when_the_thread_used_up_its_turns(beam: Cli) -> None:
     refused = beam.base / "refused"
     script = beam.project / "two.sh"
-    beam_command = " ".join(BEAM)
     script.write_text(
         'for to in one two three; do\n  [ "$to" = "$BEAM_AGENT" ] && continue\n'
-        f'  {beam_command} send "$to" more --no-wait 2>> {refused} || echo "exit $?" >> {refused}\ndone\n'
+        f'  {BEAM_WORDS} send "$to" more --no-wait 2>> {refused} || echo "exit $?" >> {refused}\ndone\n'
     )
     names = ("one", "two", "three")
     agents = "".join(f"  {name}: {{command: [sh, two.sh]}}\n" for name in names)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from beam.pty_adapter.screen import Screen
-from tests.support.cli import BEAM, Cli, eventually
+from tests.support.cli import BEAM_WORDS, Cli, eventually
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
@@ -80,7 +80,7 @@ def test_with_q_nothing_is_said_and_of_ones_own_turn_nothing_in_a_pipe(busy: Cli
 
 
 def test_an_agent_that_waits_for_another_is_told_nothing(busy: Cli) -> None:
-    (busy.project / "turn.sh").write_text(f"{' '.join(BEAM)} send slow quick 2>&1 </dev/null\n")
+    (busy.project / "turn.sh").write_text(f"{BEAM_WORDS} send slow quick 2>&1 </dev/null\n")
     busy.config(SLOW + "  asker: {command: [sh, turn.sh]}\n")
     begun(busy)
     done = busy("send", "asker", "go")

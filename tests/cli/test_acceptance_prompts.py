@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import socket
 import subprocess
 
 import pytest
 
 from tests.support.claims import refused, said_once
-from tests.support.cli import BEAM, Cli
+from tests.support.cli import BEAM_WORDS, Cli
 
 pytestmark = pytest.mark.acceptance
 
@@ -74,7 +76,7 @@ def test_a_stdin_without_text_is_no_matter(stdin: str, beam: Cli) -> None:
 def test_an_empty_text_from_a_pipe_is_refused_before_anything_is_sent(line: str, beam: Cli) -> None:
     (beam.project / "notes.txt").write_text("a file\n")
     (beam.project / "empty.txt").touch()
-    refused(beam.shell(line.replace("{beam}", " ".join(BEAM))), 2, "stdin ended without any text", "</dev/null")
+    refused(beam.shell(line.replace("{beam}", BEAM_WORDS)), 2, "stdin ended without any text", "</dev/null")
     assert beam.box("scripted", "new") == []
 
 
@@ -103,8 +105,10 @@ def test_a_socket_is_read_where_it_holds_text_and_left_alone_where_it_holds_none
 
 def test_the_empty_stdin_that_a_runner_gives_to_a_script_is_no_input(beam: Cli) -> None:
     """GitHub's runner starts `bash -e FILE` with a pipe that it closes at once."""
-    line = f"{' '.join(BEAM)} send scripted words"
-    (beam.project / "step.sh").write_text(f"{line}\nsh -c '{line}; true'\ntrue | {line} || echo refused\n")
+    line = f"{BEAM_WORDS} send scripted words"
+    (beam.project / "step.sh").write_text(
+        f"{line}\nsh -c {shlex.quote(line + '; true')}\ntrue | {line} || echo refused\n"
+    )
     done = subprocess.run(
         ["bash", "-e", "step.sh"], cwd=beam.project, env=beam.env, input=b"", capture_output=True, timeout=60
     )
@@ -115,7 +119,7 @@ def test_the_empty_stdin_that_a_runner_gives_to_a_script_is_no_input(beam: Cli) 
     "line", ["echo words | xargs {beam} send scripted", "nohup setsid {beam} send scripted words </dev/null"]
 )
 def test_what_starts_beam_without_a_terminal_gives_no_input(line: str, beam: Cli) -> None:
-    done = beam.shell(line.replace("{beam}", " ".join(BEAM)))
+    done = beam.shell(line.replace("{beam}", BEAM_WORDS))
     assert (done.code, done.out) == (0, "You said: words\n"), done
 
 
@@ -123,7 +127,7 @@ def test_an_agent_s_own_stdin_is_no_input(beam: Cli) -> None:
     beam.config(
         f"""\
         agents:
-          outer: {{command: [sh, -c, '{" ".join(BEAM)} send scripted inner']}}
+          outer: {{command: [sh, -c, {json.dumps(f"{BEAM_WORDS} send scripted inner")}]}}
         """
     )
     done = beam("send", "outer", "the prompt")

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import BEAM, Cli, eventually
+from tests.support.cli import BEAM_WORDS, Cli, eventually
 
 pytestmark = pytest.mark.acceptance
-PROGRAM = " ".join(BEAM)
 
 
 def tried(beam: Cli, call: str, *words: str) -> Any:
@@ -80,8 +79,8 @@ def test_an_agent_allows_nobody_anything_and_its_receiver_is_denied_what_it_is(b
     said = '> "argv.$BEAM_AGENT"'
     claude.write_text(
         f"#!/bin/sh\nprintf '%s\\n' \"$@\" {said}\n"
-        f"{PROGRAM} send high x --no-wait --allow Bash\necho $? > code.$BEAM_AGENT\n"
-        f"test $BEAM_AGENT = low && {PROGRAM} send high 'do it' --no-wait\n"
+        f"{BEAM_WORDS} send high x --no-wait --allow Bash\necho $? > code.$BEAM_AGENT\n"
+        f"test $BEAM_AGENT = low && {BEAM_WORDS} send high 'do it' --no-wait\n"
     )
     claude.chmod(0o755)
     there = beam.with_env({"PATH": f"{beam.base}/bin{os.pathsep}{beam.env['PATH']}"})

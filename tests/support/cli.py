@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from beam.root.paths import RootPaths
 from tests.support.warm import RUNNING, Forked, Warm, is_cold
 
 BEAM = (sys.executable, "-m", "beam")
+BEAM_WORDS = shlex.join(BEAM)  # for a shell
 Started = subprocess.Popen[bytes] | Forked
 
 _WARM: list[Warm] = []
@@ -153,7 +155,7 @@ class Cli:
 
     def shell(self, script: str, timeout: float = 60, env: Mapping[str, str] = {}) -> Ended:
         """Runs a bash script in which `beam` is this beam."""
-        prelude = f'beam() {{ {" ".join(BEAM)} "$@"; }}\n'
+        prelude = f'beam() {{ {BEAM_WORDS} "$@"; }}\n'
         done = subprocess.run(
             ["bash", "-c", prelude + script],
             cwd=self.project,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.support.cli import BEAM, Cli
+from tests.support.cli import BEAM_WORDS, Cli
 
 _MARK = "@@ step"
 
@@ -47,7 +47,7 @@ def installed(beam: Cli) -> Cli:
     """The same place with a program `beam` on PATH, for what starts it without a shell."""
     program = beam.base / "bin" / "beam"
     program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/sh\nexec {" ".join(BEAM)} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {BEAM_WORDS} "$@"\n')
     program.chmod(0o755)
     return beam.with_env({"PATH": f"{program.parent}{os.pathsep}{beam.env['PATH']}"})
 

@@ -1,5 +1,5 @@
-"""A team in which something happens, and its events as rows of a table: when, what, who, the key, the source, and all
-that the event says and is not a default."""
+"""A team in which something happens, and its events as lines: when, what, who, the key, the source, and all that the
+event says and is not a default."""
 
 from __future__ import annotations
 
@@ -33,15 +33,13 @@ BOB = Member(
 _CLOCK = re.compile(r"\d{13}$")
 _HEADER = ("ts", "agent", "team", "home", "key", "source")
 
-Row = tuple[str, str, str, str, str, dict[str, Any]]
+
+def told(events: Iterable[Event]) -> list[str]:
+    """Return a line for each event; the time is minutes and seconds, "now" for one of the real clock."""
+    return [_line_of(event) for event in events]
 
 
-def told(events: Iterable[Event]) -> list[Row]:
-    """Return a row for each event; the time is minutes and seconds, "now" for one of the real clock."""
-    return [_row(event) for event in events]
-
-
-def _row(event: Event) -> Row:
+def _line_of(event: Event) -> str:
     rest = {
         field.encode_name: _shown(getattr(event, field.name))
         for field in msgspec.structs.fields(event)
@@ -53,7 +51,10 @@ def _row(event: Event) -> Row:
     key = str(getattr(event, "key", "")).removeprefix(f"{team}/")
     if ts == "now":
         key = _CLOCK.sub("now", key)
-    return ts, str(event.__struct_config__.tag), who, key, getattr(event, "source", ""), rest
+    said = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in rest.items())
+    return " ".join(
+        [ts, str(event.__struct_config__.tag), who or "-", key or "-", getattr(event, "source", "") or "-", *said]
+    )
 
 
 def _shown(value: Any) -> Any:

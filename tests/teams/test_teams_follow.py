@@ -15,7 +15,7 @@ from beam.teams import disk, watch
 from beam.teams.changes import Changes
 from beam.teams.watch import Teams
 from tests.teams.teams_home import Home, S
-from tests.teams.teams_told import Row, told
+from tests.teams.teams_told import told
 
 Begin = Callable[..., "Watched"]
 
@@ -28,7 +28,7 @@ class Watched:
         self.home = home
         self.teams = Teams([home.text], spool=spool, now=lambda: self.now_ns, **given)
 
-    def look(self, at: float | None = None, *, is_all: bool = True) -> list[Row]:
+    def look(self, at: float | None = None, *, is_all: bool = True) -> list[str]:
         """Return the events of a poll at that time; without `is_all` no change has been notified."""
         self.now_ns = self.now_ns if at is None else int(at * S)
         if is_all:
@@ -71,22 +71,11 @@ def test_a_watcher_says_nothing_of_what_was_there_and_then_what_comes(home: Home
     home.put("tasks/session-1/1.json", {"id": "1", "subject": "parser", "owner": "bob", "status": "completed"}, 12)
     assert watched.look() == [
         (
-            "00:11",
-            "mail.delivered",
-            "team-lead",
-            "delivered/team-lead/m5",
-            "files",
-            {"mail_id": "m5", "from": "bob", "to": "team-lead", "waited_s": 6.0},
+            '00:11 mail.delivered team-lead delivered/team-lead/m5 files mail_id="m5" from="bob" to="team-lead" '
+            "waited_s=6.0"
         ),
-        ("00:11", "text", "team-lead@session-1", "", "", {"text": "later"}),
-        (
-            "00:12",
-            "task.completed",
-            "bob",
-            "task/1/completed/12000",
-            "files",
-            {"task_id": "1", "subject": "parser", "owner": "bob"},
-        ),
+        '00:11 text team-lead@session-1 - - text="later"',
+        '00:12 task.completed bob task/1/completed/12000 files task_id="1" subject="parser" owner="bob"',
     ]
     assert watched.look() == []
 
@@ -108,9 +97,9 @@ def test_of_a_former_team_only_the_transcripts_are_left_and_told_if_asked_for(ho
     home.add(value, 4)
     assert begin(since_ns=0).look(is_all=False) == []
     assert begin(since_ns=0, with_gone=True).look(is_all=False) == [
-        ("00:03", "tool.called", "team-lead@session-sid", "", "", {"call_id": "c", "name": "Agent", "input": {}}),
-        ("00:04", "tool.returned", "team-lead@session-sid", "", "", {"call_id": "c", "output": "ok"}),
-        ("00:04", "member.joined", "bob", "joined/bob/4000", "transcript", {"member": "bob", "backend": "in-process"}),
+        '00:03 tool.called team-lead@session-sid - - call_id="c" name="Agent" input={}',
+        '00:04 tool.returned team-lead@session-sid - - call_id="c" output="ok"',
+        '00:04 member.joined bob joined/bob/4000 transcript member="bob" backend="in-process"',
     ]
     assert begin(with_gone=True).look(is_all=False) == []
 
@@ -124,14 +113,7 @@ def test_half_a_file_is_read_again_until_it_is_whole(home: Home, begin: Begin) -
     home.put("teams/session-1/inboxes/bob.json", [mail(9)], 12)
     assert watched.look(11.039, is_all=False) == []
     assert watched.look(11.04, is_all=False) == [
-        (
-            "00:09",
-            "mail.sent",
-            "bob",
-            "sent/bob/m9",
-            "files",
-            {"mail_id": "m9", "from": "bob", "to": "bob", "text": "text 9"},
-        )
+        '00:09 mail.sent bob sent/bob/m9 files mail_id="m9" from="bob" to="bob" text="text 9"'
     ]
     assert watched.teams._retries == {}
 
@@ -180,12 +162,8 @@ def test_an_inbox_that_is_deleted_is_reported_when_it_stays_away(home: Home, beg
     assert watched.look(11) == []
     assert watched.look(11.04, is_all=False) == [
         (
-            "00:11.040000",
-            "mail.lost",
-            "bob",
-            "lost/team-lead/m9",
-            "files",
-            {"mail_id": "m9", "from": "bob", "to": "team-lead", "why": "its inbox was deleted", "text": "text 9"},
+            '00:11.040000 mail.lost bob lost/team-lead/m9 files mail_id="m9" from="bob" to="team-lead" why="its '
+            'inbox was deleted" text="text 9"'
         )
     ]
 
@@ -200,26 +178,15 @@ def test_a_configuration_that_goes_is_a_notice_and_its_directory_the_end(home: H
     assert watched.look(12.5) == []
     assert watched.look(14) == [
         (
-            "00:14",
-            "notice",
-            "@session-1",
-            "",
-            "",
-            {"text": "team session-1 has no config.json any more; its lead still runs", "code": "team_config_gone"},
+            '00:14 notice @session-1 - - text="team session-1 has no config.json any more; its lead still runs" '
+            'code="team_config_gone"'
         )
     ]
     shutil.rmtree(home.path / "teams/session-1")
     assert watched.look(16) == [
-        (
-            "00:16",
-            "member.left",
-            "team-lead",
-            "left/team-lead/1000",
-            "files",
-            {"member": "team-lead", "reason": "the team ended"},
-        ),
-        ("00:16", "member.left", "bob", "left/bob/2000", "files", {"member": "bob", "reason": "the team ended"}),
-        ("00:16", "team.ended", "", "ended/1000", "files", {"reason": "its lead left"}),
+        '00:16 member.left team-lead left/team-lead/1000 files member="team-lead" reason="the team ended"',
+        '00:16 member.left bob left/bob/2000 files member="bob" reason="the team ended"',
+        '00:16 team.ended - ended/1000 files reason="its lead left"',
     ]
 
 
@@ -229,29 +196,12 @@ def test_a_team_whose_directory_goes_at_once_ends_at_once(home: Home, begin: Beg
     shutil.rmtree(home.path / "teams/session-1")
     assert watched.look(11) == [
         (
-            "now",
-            "mail.lost",
-            "bob",
-            "lost/team-lead/m5",
-            "files",
-            {
-                "mail_id": "m5",
-                "from": "bob",
-                "to": "team-lead",
-                "why": "the team ended before it was read",
-                "text": "text 5",
-            },
+            'now mail.lost bob lost/team-lead/m5 files mail_id="m5" from="bob" to="team-lead" why="the team '
+            'ended before it was read" text="text 5"'
         ),
-        (
-            "now",
-            "member.left",
-            "team-lead",
-            "left/team-lead/1000",
-            "files",
-            {"member": "team-lead", "reason": "the team ended"},
-        ),
-        ("now", "member.left", "bob", "left/bob/2000", "files", {"member": "bob", "reason": "the team ended"}),
-        ("now", "team.ended", "", "ended/1000", "files", {"reason": "its lead left"}),
+        'now member.left team-lead left/team-lead/1000 files member="team-lead" reason="the team ended"',
+        'now member.left bob left/bob/2000 files member="bob" reason="the team ended"',
+        'now team.ended - ended/1000 files reason="its lead left"',
     ]
 
 
@@ -260,14 +210,7 @@ def test_a_task_that_is_deleted_is_reported(home: Home, begin: Begin) -> None:
     watched = begin()
     (home.path / "tasks/session-1/1.json").unlink()
     assert watched.look(11) == [
-        (
-            "now",
-            "task.deleted",
-            "bob",
-            "task/1/deleted/now",
-            "files",
-            {"task_id": "1", "subject": "parser", "owner": "bob"},
-        )
+        'now task.deleted bob task/1/deleted/now files task_id="1" subject="parser" owner="bob"'
     ]
 
 
@@ -282,7 +225,7 @@ def test_a_file_that_is_too_large_is_named_once(home: Home, begin: Begin, monkey
     (row,) = watched.look(11)
     path = f"{home.text}/teams/session-1/inboxes/bob.json"
     text = f"{path} is larger than 2 MiB: what it says is not shown until it is smaller"
-    assert row == ("00:11", "notice", "@session-1", "", "", {"text": text, "code": "too_large"})
+    assert row == f'00:11 notice @session-1 - - text="{text}" code="too_large"'
     home.put("teams/session-1/inboxes/bob.json", b"[" + b" " * (3 << 20), 12)
     assert watched.look(12) == []
 
@@ -296,8 +239,8 @@ def test_a_lead_that_leaves_the_register_is_dead_a_second_later(home: Home, begi
     assert watched.look(11.9) == []
     pid = os.getpid()
     assert watched.look(12) == [
-        ("00:12", "team.stale", "", "stale/1000", "process", {"reason": f"its lead (pid {pid}) is gone", "pid": pid}),
-        ("00:12", "member.left", "bob", "left/bob/2000", "process", {"member": "bob", "reason": "its lead died"}),
+        f'00:12 team.stale - stale/1000 process reason="its lead (pid {pid}) is gone" pid={pid}',
+        '00:12 member.left bob left/bob/2000 process member="bob" reason="its lead died"',
     ]
     assert watched.look(14) == []
 
@@ -307,13 +250,11 @@ def test_a_lead_that_comes_back_leads_again(home: Home, begin: Begin) -> None:
     watched = begin()
     assert watched.look(11) == []
     assert watched.look(12) == [
-        ("00:12", "team.stale", "", "stale/1000", "process", {"reason": "no process leads it"}),
-        ("00:12", "member.left", "bob", "left/bob/2000", "process", {"member": "bob", "reason": "its lead died"}),
+        '00:12 team.stale - stale/1000 process reason="no process leads it"',
+        '00:12 member.left bob left/bob/2000 process member="bob" reason="its lead died"',
     ]
     home.lead(12, status="idle", statusUpdatedAt=12000)
-    assert watched.look(12.1) == [
-        ("00:12", "member.idle", "team-lead", "idle/team-lead/12000", "process", {"member": "team-lead"})
-    ]
+    assert watched.look(12.1) == ['00:12 member.idle team-lead idle/team-lead/12000 process member="team-lead"']
     (team,) = watched.teams.diff.teams.values()
     assert (team.lead_pid, team.is_stale) == (os.getpid(), False)
 
@@ -327,7 +268,7 @@ def test_a_team_that_beam_made_needs_no_lead(home: Home, begin: Begin) -> None:
     watched.look(100)
     watched.look(101)
     assert watched.look(104) == [
-        ("01:44", "team.ended", "", "ended/1", "files", {"reason": "its config.json is gone and nobody leads it"})
+        '01:44 team.ended - ended/1 files reason="its config.json is gone and nobody leads it"'
     ]
 
 
@@ -348,27 +289,13 @@ def test_a_call_of_a_hook_waits_half_a_second_for_its_team(home: Home, begin: Be
     )
     (tmp_path / "hooks/1.jsonl").write_bytes(known + later + never)
     assert watched.look(11) == [
-        (
-            "00:10",
-            "task.created",
-            "team-lead",
-            "task/7/created/10000",
-            "hook",
-            {"task_id": "7", "subject": "s", "by": "team-lead"},
-        )
+        '00:10 task.created team-lead task/7/created/10000 hook task_id="7" subject="s" by="team-lead"'
     ]
     assert watched.look(11.5) == []
     home.put("tasks/session-abcdefgh/1.json", {"id": "1"}, 11)
     assert watched.look(11.51) == [
-        (
-            "00:10",
-            "task.created",
-            "team-lead",
-            "task/7/created/10000",
-            "hook",
-            {"task_id": "7", "subject": "s", "by": "team-lead"},
-        ),
-        ("00:11", "task.created", "", "task/1/created/11000", "files", {"task_id": "1"}),
+        '00:10 task.created team-lead task/7/created/10000 hook task_id="7" subject="s" by="team-lead"',
+        '00:11 task.created - task/1/created/11000 files task_id="1"',
     ]
     assert watched.teams._unclaimed == []
 
@@ -380,10 +307,10 @@ def test_a_team_that_begins_has_its_transcripts_looked_for_once(home: Home, begi
     home.config("bob")
     watched.teams._changes.sweep()
     found = watched.look(11, is_all=False)
-    assert ("00:11", "text", "team-lead@session-1", "", "", {"text": "before anybody knew"}) in found
+    assert '00:11 text team-lead@session-1 - - text="before anybody knew"' in found
     home.say(12, "nobody told of this")
     assert watched.look(12, is_all=False) == []
-    assert [row[5] for row in watched.look(12)] == [{"text": "nobody told of this"}]
+    assert [row.partition(" text=")[2] for row in watched.look(12)] == ['"nobody told of this"']
 
 
 def test_a_session_is_reported_with_its_team_and_any_other_is_not(home: Home, begin: Begin) -> None:
@@ -424,15 +351,8 @@ def test_a_member_in_a_pane_whose_process_is_not_found_is_no_orphan(home: Home, 
     home.config("bob", tmuxPaneId="%1")
     watched = begin()
     assert watched.look(11.5) == [
-        ("00:11.500000", "team.stale", "", "stale/1000", "process", {"reason": "no process leads it"}),
-        (
-            "00:11.500000",
-            "member.left",
-            "bob",
-            "left/bob/2000",
-            "process",
-            {"member": "bob", "reason": "its lead died"},
-        ),
+        '00:11.500000 team.stale - stale/1000 process reason="no process leads it"',
+        '00:11.500000 member.left bob left/bob/2000 process member="bob" reason="its lead died"',
     ]
 
 
@@ -472,41 +392,20 @@ def test_where_things_lie_is_what_claude_code_and_beam_use() -> None:
 
 _PAST = {
     0: [
-        ("00:01", "team.started", "", "started/1000", "files", {"lead": "team-lead", "session_id": "sid", "cwd": "/p"}),
-        ("00:01", "member.joined", "team-lead", "joined/team-lead/1000", "files", {"member": "team-lead", "cwd": "/p"}),
-        ("00:02", "member.joined", "bob", "joined/bob/2000", "files", {"member": "bob"}),
-        (
-            "00:03",
-            "member.working",
-            "team-lead",
-            "working/team-lead/3000",
-            "process",
-            {"member": "team-lead", "why": "busy"},
-        ),
-        (
-            "00:04",
-            "task.started",
-            "bob",
-            "task/1/started/4000",
-            "files",
-            {"task_id": "1", "subject": "parser", "owner": "bob"},
-        ),
-        (
-            "00:05",
-            "mail.sent",
-            "bob",
-            "sent/team-lead/m5",
-            "files",
-            {"mail_id": "m5", "from": "bob", "to": "team-lead", "text": "text 5"},
-        ),
-        ("00:06", "text", "team-lead@session-1", "", "", {"text": "I begin"}),
-        ("00:08", "text", "team-lead@session-1", "", "", {"text": "I go on"}),
+        '00:01 team.started - started/1000 files lead="team-lead" session_id="sid" cwd="/p"',
+        '00:01 member.joined team-lead joined/team-lead/1000 files member="team-lead" cwd="/p"',
+        '00:02 member.joined bob joined/bob/2000 files member="bob"',
+        '00:03 member.working team-lead working/team-lead/3000 process member="team-lead" why="busy"',
+        '00:04 task.started bob task/1/started/4000 files task_id="1" subject="parser" owner="bob"',
+        '00:05 mail.sent bob sent/team-lead/m5 files mail_id="m5" from="bob" to="team-lead" text="text 5"',
+        '00:06 text team-lead@session-1 - - text="I begin"',
+        '00:08 text team-lead@session-1 - - text="I go on"',
     ],
     6: [
-        ("00:06", "text", "team-lead@session-1", "", "", {"text": "I begin"}),
-        ("00:08", "text", "team-lead@session-1", "", "", {"text": "I go on"}),
+        '00:06 text team-lead@session-1 - - text="I begin"',
+        '00:08 text team-lead@session-1 - - text="I go on"',
     ],
-    7: [("00:08", "text", "team-lead@session-1", "", "", {"text": "I go on"})],
+    7: ['00:08 text team-lead@session-1 - - text="I go on"'],
     9: [],
 }
 
@@ -521,7 +420,7 @@ def test_a_session_that_is_resumed_speaks_for_its_new_team(home: Home, begin: Be
     watched = begin()
     watched.look()
     home.say(11, "in the first team")
-    assert [row[2] for row in watched.look() if row[1] == "text"] == ["team-lead@session-1"]
+    assert [row.split()[2] for row in watched.look() if " text " in row] == ["team-lead@session-1"]
     shutil.rmtree(home.path / "teams/session-1")
     watched.look(12)
     lead = {"name": "team-lead", "agentId": "team-lead@x", "joinedAt": 20_000, "cwd": "/p"}
@@ -533,5 +432,7 @@ def test_a_session_that_is_resumed_speaks_for_its_new_team(home: Home, begin: Be
     home.say(23, "in the second team")
     home.put("projects/-p/sid/subagents/agent-aamy-2.meta.json", {**meta, "name": "amy", "teamName": "session-2"}, 24)
     home.say(24, "I am new", name="sid/subagents/agent-aamy-2")
-    found = [(row[2], row[5]["text"]) for row in watched.look(25) if row[1] == "text"]
-    assert found == [("team-lead@session-2", "in the second team"), ("amy@session-2", "I am new")]
+    assert [row.partition(" text ")[2] for row in watched.look(25) if " text " in row] == [
+        'team-lead@session-2 - - text="in the second team"',
+        'amy@session-2 - - text="I am new"',
+    ]

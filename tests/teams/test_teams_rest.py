@@ -365,7 +365,7 @@ def test_who_a_record_shows_made_is_there_unless_it_left() -> None:
     _, team = started()
     eve = Member(name="eve", prompt="go")
     assert told(team.members.on_spawned(eve, "hook", 3 * S)) == [
-        ("00:03", "member.joined", "eve", "joined/eve/3000", "hook", {"member": "eve", "prompt": "go"})
+        '00:03 member.joined eve joined/eve/3000 hook member="eve" prompt="go"'
     ]
     assert list(team.members.present) == ["team-lead", "eve"]
     team.members.on_left("eve", 4 * S, "gone", "files")
@@ -422,10 +422,10 @@ def test_of_calls_and_keys_only_the_last_are_remembered(monkeypatch: pytest.Monk
 def test_before_a_watch_began_changes_of_tasks_are_known_and_not_reported() -> None:
     diff = Diff(from_ns=5 * S)
     assert diff.task(H, T, Task(id="1"), 4 * S) == []
-    assert [each[0] for each in told(diff.task(H, T, Task(id="2"), 5 * S))] == ["00:05"]
+    assert [each[:5] for each in told(diff.task(H, T, Task(id="2"), 5 * S))] == ["00:05"]
     assert list(diff.teams[H, T].tasks.known) == ["1", "2"]
     diff.begin(6 * S)
-    assert [each[0] for each in told(diff.task(H, T, Task(id="3"), 4 * S))] == ["00:04"]
+    assert [each[:5] for each in told(diff.task(H, T, Task(id="3"), 4 * S))] == ["00:04"]
     assert diff.hook(H, called("TeammateIdle", session_id="x")) is None
 
 

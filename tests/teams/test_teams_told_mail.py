@@ -17,25 +17,14 @@ def test_a_message_is_told_whole_when_it_comes_and_when_it_is_taken() -> None:
     mail = Mail(id="m", sender="ann", text="hello", summary="greets", sent_ns=3 * S, colour="red")
     assert told(diff.inbox(H, T, "bob", [mail], 4 * S)) == [
         (
-            "00:03",
-            "mail.sent",
-            "ann",
-            "sent/bob/m",
-            "files",
-            {"mail_id": "m", "from": "ann", "to": "bob", "text": "hello", "summary": "greets", "colour": "red"},
+            '00:03 mail.sent ann sent/bob/m files mail_id="m" from="ann" to="bob" text="hello" summary="greets" '
+            'colour="red"'
         )
     ]
     assert [(one.mail.id, one.to, one.at_ns) for one in team.post.waiting] == [("m", "bob", 3 * S)]
     assert told(diff.inbox(H, T, "bob", [], 5 * S + 1_234_567)) == [
-        (
-            "00:05.001234",
-            "mail.delivered",
-            "bob",
-            "delivered/bob/m",
-            "files",
-            {"mail_id": "m", "from": "ann", "to": "bob", "waited_s": 2.001},
-        ),
-        ("00:05.001234", "member.working", "bob", "working/bob/5001", "files", {"member": "bob", "why": "mail"}),
+        '00:05.001234 mail.delivered bob delivered/bob/m files mail_id="m" from="ann" to="bob" waited_s=2.001',
+        '00:05.001234 member.working bob working/bob/5001 files member="bob" why="mail"',
     ]
     assert (team.post.waiting, [one.mail.id for one in team.post.letters]) == ([], ["m"])
     assert team.post.inboxes() == ["bob"]
@@ -44,23 +33,12 @@ def test_a_message_is_told_whole_when_it_comes_and_when_it_is_taken() -> None:
 def test_a_message_without_a_time_was_sent_when_it_was_seen_and_taken_no_earlier() -> None:
     diff, _ = started(BOB)
     assert told(diff.inbox(H, T, "team-lead", [Mail(id="m", sender="ann", text="hello")], 4 * S)) == [
-        (
-            "00:04",
-            "mail.sent",
-            "ann",
-            "sent/team-lead/m",
-            "files",
-            {"mail_id": "m", "from": "ann", "to": "team-lead", "text": "hello"},
-        )
+        '00:04 mail.sent ann sent/team-lead/m files mail_id="m" from="ann" to="team-lead" text="hello"'
     ]
     assert told(diff.inbox(H, T, "team-lead", [], 3 * S)) == [
         (
-            "00:04",
-            "mail.delivered",
-            "team-lead",
-            "delivered/team-lead/m",
-            "files",
-            {"mail_id": "m", "from": "ann", "to": "team-lead", "waited_s": 0.0},
+            '00:04 mail.delivered team-lead delivered/team-lead/m files mail_id="m" from="ann" to="team-lead" '
+            "waited_s=0.0"
         )
     ]
 
@@ -76,22 +54,14 @@ def test_a_message_that_its_receivers_transcript_told_first_is_the_one_in_the_in
     diff, team = started(BOB)
     text = '<teammate-message teammate_id="human" summary="s">\nhi\n</teammate-message>'
     assert told(diff.line(team, "bob", line(3, content=text))) == [
-        ("00:03", "member.working", "bob", "working/bob/3000", "transcript", {"member": "bob", "why": "transcript"}),
+        '00:03 member.working bob working/bob/3000 transcript member="bob" why="transcript"',
         (
-            "00:03",
-            "mail.sent",
-            "human",
-            "sent/bob/~08cafc3bbaab52fb",
-            "transcript",
-            {"mail_id": "~08cafc3bbaab52fb", "from": "human", "to": "bob", "text": "hi", "summary": "s"},
+            '00:03 mail.sent human sent/bob/~08cafc3bbaab52fb transcript mail_id="~08cafc3bbaab52fb" '
+            'from="human" to="bob" text="hi" summary="s"'
         ),
         (
-            "00:03",
-            "mail.delivered",
-            "bob",
-            "delivered/bob/~08cafc3bbaab52fb",
-            "transcript",
-            {"mail_id": "~08cafc3bbaab52fb", "from": "human", "to": "bob", "waited_s": 0.0},
+            '00:03 mail.delivered bob delivered/bob/~08cafc3bbaab52fb transcript mail_id="~08cafc3bbaab52fb" '
+            'from="human" to="bob" waited_s=0.0'
         ),
     ]
     inbox = [Mail(id="m", sender="human", text="hi\n", sent_ns=3 * S)]
@@ -106,18 +76,11 @@ def test_a_message_of_a_member_is_delivered_by_its_transcript_only_if_it_was_sen
     diff, team = started(BOB)
     text = '<teammate-message teammate_id="team-lead">\ngo on\n</teammate-message>'
     assert told(diff.line(team, "bob", line(3, content=text))) == [
-        ("00:03", "member.working", "bob", "working/bob/3000", "transcript", {"member": "bob", "why": "transcript"})
+        '00:03 member.working bob working/bob/3000 transcript member="bob" why="transcript"'
     ]
     diff.inbox(H, T, "bob", [Mail(id="m", sender="team-lead", text="go on", sent_ns=4 * S)], 4 * S)
     assert told(diff.line(team, "bob", line(5, content=text))) == [
-        (
-            "00:05",
-            "mail.delivered",
-            "bob",
-            "delivered/bob/m",
-            "transcript",
-            {"mail_id": "m", "from": "team-lead", "to": "bob", "waited_s": 1.0},
-        )
+        '00:05 mail.delivered bob delivered/bob/m transcript mail_id="m" from="team-lead" to="bob" waited_s=1.0'
     ]
 
 
@@ -135,8 +98,8 @@ def test_the_prompt_of_a_member_is_told_although_its_transcript_was_read_before_
     text = '<teammate-message teammate_id="team-lead">\ntest it\n</teammate-message>'
     for name in ("bob", "ann"):
         assert tags(diff.line(team, name, line(3, content=text))) == ["member.working"]
-    seen = told(diff.config(H, T, roster(LEAD, BOB, ann), 4 * S))
-    assert [(row[1], row[5].get("to")) for row in seen] == [
+    seen = diff.config(H, T, roster(LEAD, BOB, ann), 4 * S)
+    assert list(zip(tags(seen), [getattr(each, "to", None) for each in seen], strict=True)) == [
         ("member.joined", None),
         ("member.joined", None),
         ("mail.sent", "bob"),
@@ -165,30 +128,16 @@ def result(call_id: str = "c1") -> list[dict[str, Any]]:
 def test_a_call_in_a_transcript_and_its_result_prove_what_was_done() -> None:
     diff, team = started(BOB)
     assert told(diff.line(team, "bob", line(3, "assistant", [tool("TaskCreate", {"subject": "parser"})]))) == [
-        (
-            "00:03",
-            "tool.called",
-            "bob@session-1",
-            "",
-            "",
-            {"call_id": "c1", "name": "TaskCreate", "input": {"subject": "parser"}},
-        ),
-        ("00:03", "member.working", "bob", "working/bob/3000", "transcript", {"member": "bob", "why": "transcript"}),
+        '00:03 tool.called bob@session-1 - - call_id="c1" name="TaskCreate" input={"subject": "parser"}',
+        '00:03 member.working bob working/bob/3000 transcript member="bob" why="transcript"',
     ]
     record = {"task": {"id": "4", "subject": "parser"}}
     assert told(diff.line(team, "bob", line(4, content=result(), toolUseResult=record))) == [
-        ("00:04", "tool.returned", "bob@session-1", "", "", {"call_id": "c1", "output": "ok"}),
-        (
-            "00:04",
-            "task.created",
-            "bob",
-            "task/4/created/4000",
-            "transcript",
-            {"task_id": "4", "subject": "parser", "by": "bob"},
-        ),
+        '00:04 tool.returned bob@session-1 - - call_id="c1" output="ok"',
+        '00:04 task.created bob task/4/created/4000 transcript task_id="4" subject="parser" by="bob"',
     ]
     assert told(diff.line(team, "bob", line(5, content=result(), toolUseResult=record))) == [
-        ("00:05", "tool.returned", "bob@session-1", "", "", {"call_id": "c1", "output": "ok"})
+        '00:05 tool.returned bob@session-1 - - call_id="c1" output="ok"'
     ]
 
 
@@ -196,7 +145,7 @@ def test_a_result_without_its_call_proves_nothing() -> None:
     diff, team = started(BOB)
     record = {"task": {"id": "4", "subject": "parser"}}
     assert told(diff.line(team, "team-lead", line(4, content=result(), toolUseResult=record))) == [
-        ("00:04", "tool.returned", "team-lead@session-1", "", "", {"call_id": "c1", "output": "ok"})
+        '00:04 tool.returned team-lead@session-1 - - call_id="c1" output="ok"'
     ]
     assert team.tasks.known == {}
 
@@ -208,12 +157,8 @@ def test_a_message_that_a_transcript_shows_sent_is_told_once() -> None:
     record = {"success": True, "msg_id": "m", "routing": routing}
     assert told(diff.line(team, "bob", line(4, content=result(), toolUseResult=record))[1:]) == [
         (
-            "00:04",
-            "mail.sent",
-            "bob",
-            "sent/team-lead/m",
-            "transcript",
-            {"mail_id": "m", "from": "bob", "to": "team-lead", "text": "hi", "summary": "s", "colour": "blue"},
+            '00:04 mail.sent bob sent/team-lead/m transcript mail_id="m" from="bob" to="team-lead" text="hi" '
+            'summary="s" colour="blue"'
         )
     ]
     assert diff.inbox(H, T, "team-lead", [Mail(id="m", sender="bob", text="hi", sent_ns=4 * S)], 5 * S) == []
@@ -225,28 +170,17 @@ def test_what_a_subagent_does_is_its_members_usage_and_nothing_else() -> None:
     said = {"id": "r1", "model": "claude-haiku-4-5", "usage": usage, "stop_reason": "end_turn"}
     content = [{"type": "text", "text": "below"}, tool("TaskCreate", {"subject": "x"})]
     assert told(diff.line(team, "bob", line(3, "assistant", content, message=said), is_member=False)) == [
-        ("00:03", "text", "bob@session-1", "", "", {"text": "below"}),
-        (
-            "00:03",
-            "tool.called",
-            "bob@session-1",
-            "",
-            "",
-            {"call_id": "c1", "name": "TaskCreate", "input": {"subject": "x"}},
-        ),
+        '00:03 text bob@session-1 - - text="below"',
+        '00:03 tool.called bob@session-1 - - call_id="c1" name="TaskCreate" input={"subject": "x"}',
     ]
     said["id"] = "r2"
     assert told(diff.line(team, "bob", line(4, "assistant", content[:1], message=said))) == [
-        ("00:04", "text", "bob@session-1", "", "", {"text": "below"}),
+        '00:04 text bob@session-1 - - text="below"',
         (
-            "00:04",
-            "member.used",
-            "bob",
-            "used/r2",
-            "transcript",
-            {"member": "bob", "usage": {"input_tokens": 20, "output_tokens": 4, "cached_tokens": 0}, "cost_usd": 4e-05},
+            '00:04 member.used bob used/r2 transcript member="bob" usage={"input_tokens": 20, "output_tokens": '
+            '4, "cached_tokens": 0} cost_usd=4e-05'
         ),
-        ("00:04", "member.working", "bob", "working/bob/4000", "transcript", {"member": "bob", "why": "transcript"}),
+        '00:04 member.working bob working/bob/4000 transcript member="bob" why="transcript"',
     ]
 
 
@@ -259,7 +193,7 @@ def test_a_line_without_a_time_says_nothing_of_its_own() -> None:
 def test_the_leads_own_lines_do_not_make_it_work() -> None:
     diff, team = started(BOB)
     assert told(diff.line(team, "team-lead", line(3, "assistant", [{"type": "text", "text": "x"}]))) == [
-        ("00:03", "text", "team-lead@session-1", "", "", {"text": "x"})
+        '00:03 text team-lead@session-1 - - text="x"'
     ]
 
 
@@ -292,28 +226,15 @@ def test_a_frame_in_a_transcript_has_its_own_time_and_is_reported_for_what_it_sa
     text = f'<teammate-message teammate_id="bob">\n{frame_text}\n</teammate-message>'
     assert told(diff.line(team, "team-lead", line(9, content=text))) == [
         (
-            "00:03",
-            "mail.sent",
-            "bob",
-            "sent/team-lead/~dadd5cba7d6bd255",
-            "transcript",
-            {
-                "mail_id": "~dadd5cba7d6bd255",
-                "from": "bob",
-                "to": "team-lead",
-                "text": '{"type": "idle_notification", "timestamp": "1970-01-01T00:00:03Z"}',
-                "kind": "idle_notification",
-            },
+            '00:03 mail.sent bob sent/team-lead/~dadd5cba7d6bd255 transcript mail_id="~dadd5cba7d6bd255" '
+            'from="bob" to="team-lead" text="{\\"type\\": \\"idle_notification\\", \\"timestamp\\": '
+            '\\"1970-01-01T00:00:03Z\\"}" kind="idle_notification"'
         ),
         (
-            "00:03",
-            "mail.delivered",
-            "team-lead",
-            "delivered/team-lead/~dadd5cba7d6bd255",
-            "transcript",
-            {"mail_id": "~dadd5cba7d6bd255", "from": "bob", "to": "team-lead", "waited_s": 0.0},
+            "00:03 mail.delivered team-lead delivered/team-lead/~dadd5cba7d6bd255 transcript "
+            'mail_id="~dadd5cba7d6bd255" from="bob" to="team-lead" waited_s=0.0'
         ),
-        ("00:03", "member.idle", "bob", "idle/bob/3000", "transcript", {"member": "bob"}),
+        '00:03 member.idle bob idle/bob/3000 transcript member="bob"',
     ]
 
 

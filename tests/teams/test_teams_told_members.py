@@ -16,11 +16,9 @@ def test_a_member_in_a_pane_works_and_waits_as_its_configuration_says() -> None:
     def seen(active: bool | None, at: int) -> Any:
         return told(diff.config(H, T, roster(LEAD, Member(name="bob", joined_ns=2 * S, active=active)), at * S))
 
-    assert seen(True, 3) == [
-        ("00:03", "member.working", "bob", "working/bob/3000", "files", {"member": "bob", "why": "its pane"})
-    ]
+    assert seen(True, 3) == ['00:03 member.working bob working/bob/3000 files member="bob" why="its pane"']
     assert seen(True, 4) == []
-    assert seen(False, 5) == [("00:05", "member.idle", "bob", "idle/bob/5000", "files", {"member": "bob"})]
+    assert seen(False, 5) == ['00:05 member.idle bob idle/bob/5000 files member="bob"']
     assert seen(None, 6) == []
     assert (team.members.states["bob"].since_ns, team.members.states["bob"].said_ns) == (5 * S, 0)
 
@@ -28,12 +26,10 @@ def test_a_member_in_a_pane_works_and_waits_as_its_configuration_says() -> None:
 def test_a_member_that_another_replaces_leaves_first() -> None:
     diff, _ = started(BOB)
     assert told(diff.config(H, T, roster(LEAD, Member(name="bob", joined_ns=9 * S)), 9 * S)) == [
-        ("00:09", "member.left", "bob", "left/bob/2000", "files", {"member": "bob", "reason": "another took its name"}),
-        ("00:09", "member.joined", "bob", "joined/bob/9000", "files", {"member": "bob"}),
+        '00:09 member.left bob left/bob/2000 files member="bob" reason="another took its name"',
+        '00:09 member.joined bob joined/bob/9000 files member="bob"',
     ]
-    assert told(diff.config(H, T, roster(LEAD), 10 * S)) == [
-        ("00:10", "member.left", "bob", "left/bob/9000", "files", {"member": "bob"})
-    ]
+    assert told(diff.config(H, T, roster(LEAD), 10 * S)) == ['00:10 member.left bob left/bob/9000 files member="bob"']
 
 
 def test_one_change_that_two_sources_see_in_the_same_millisecond_is_told_once() -> None:
@@ -52,12 +48,12 @@ def test_what_a_member_says_later_counts_and_what_is_older_does_not() -> None:
     members = team.members
     assert members.on_working("", 3 * S, "hook", "why") == []
     assert told(members.on_working("bob", 3 * S, "hook", "why")) == [
-        ("00:03", "member.working", "bob", "working/bob/3000", "hook", {"member": "bob", "why": "why"})
+        '00:03 member.working bob working/bob/3000 hook member="bob" why="why"'
     ]
     assert members.on_working("bob", 5 * S, "hook", "why") == []
     assert members.on_idle("bob", 4 * S, "hook") == []
     assert told(members.on_idle("bob", 5 * S, "hook", summary="done")) == [
-        ("00:05", "member.idle", "bob", "idle/bob/5000", "hook", {"member": "bob", "summary": "done"})
+        '00:05 member.idle bob idle/bob/5000 hook member="bob" summary="done"'
     ]
     assert members.states["bob"].summary == "done"
     members.assume_activity("bob", "working", 7 * S, 8 * S)
@@ -173,12 +169,8 @@ def test_a_permission_that_was_asked_for_is_answered_by_the_call_of_that_member_
     assert diff.hook(H, hook("PostToolUse", tool="Bash", call_id="b", at_ns=5 * S)) == []
     assert told(diff.hook(H, hook("PostToolUse", member="bob", tool="Bash", call_id="c", at_ns=5 * S)) or []) == [
         (
-            "00:05",
-            "member.answered",
-            "team-lead",
-            "answered/bob-Bash-4000",
-            "hook",
-            {"what": "permission", "request_id": "bob-Bash-4000", "from": "team-lead", "approved": True},
+            '00:05 member.answered team-lead answered/bob-Bash-4000 hook what="permission" '
+            'request_id="bob-Bash-4000" from="team-lead" approved=true'
         )
     ]
     assert team.members.asks == {}
@@ -213,243 +205,101 @@ def test_a_session_that_its_transcript_or_the_register_told_of_speaks_for_its_me
     found = line(3, "user", sessionId="own", agentName="bob", teamName=T)
     assert tags(diff.line(team, "bob", found)) == ["member.working"]
     idle = hook("TeammateIdle", session_id="own", at_ns=5 * S)
-    assert told(diff.hook(H, idle) or []) == [
-        ("00:05", "member.idle", "bob", "idle/bob/5000", "hook", {"member": "bob"})
-    ]
+    assert told(diff.hook(H, idle) or []) == ['00:05 member.idle bob idle/bob/5000 hook member="bob"']
     assert diff.hook(H, hook("TeammateIdle", session_id="new")) is None
     diff.lead_lives(team, Session(pid=7, start=1, session_id="new"))
     assert told(diff.hook(H, hook("TeammateIdle", session_id="new")) or []) == [
-        ("00:04", "member.idle", "team-lead", "idle/team-lead/4000", "hook", {"member": "team-lead"})
+        '00:04 member.idle team-lead idle/team-lead/4000 hook member="team-lead"'
     ]
 
 
 _CALLED = {
-    "a member is idle": [("00:04", "member.idle", "bob", "idle/bob/4000", "hook", {"member": "bob"})],
-    "a member begins": [
-        ("00:04", "member.working", "bob", "working/bob/4000", "hook", {"member": "bob", "why": "a turn"})
-    ],
+    "a member is idle": ['00:04 member.idle bob idle/bob/4000 hook member="bob"'],
+    "a member begins": ['00:04 member.working bob working/bob/4000 hook member="bob" why="a turn"'],
     "a stranger begins": [],
-    "the lead begins": [
-        (
-            "00:04",
-            "member.working",
-            "team-lead",
-            "working/team-lead/4000",
-            "hook",
-            {"member": "team-lead", "why": "a turn"},
-        )
-    ],
+    "the lead begins": ['00:04 member.working team-lead working/team-lead/4000 hook member="team-lead" why="a turn"'],
     "a member stops": [],
     "a member wants to": [
         (
-            "00:04",
-            "member.asked",
-            "bob",
-            "asked/bob-Bash-4000",
-            "hook",
-            {
-                "what": "permission",
-                "request_id": "bob-Bash-4000",
-                "from": "bob",
-                "to": "team-lead",
-                "text": "ls",
-                "tool": "Bash",
-                "input": {"command": "ls"},
-            },
+            '00:04 member.asked bob asked/bob-Bash-4000 hook what="permission" request_id="bob-Bash-4000" '
+            'from="bob" to="team-lead" text="ls" tool="Bash" input={"command": "ls"}'
         )
     ],
     "the lead wants to, and why": [
         (
-            "00:04",
-            "member.asked",
-            "team-lead",
-            "asked/team-lead-Bash-4000",
-            "hook",
-            {
-                "what": "permission",
-                "request_id": "team-lead-Bash-4000",
-                "from": "team-lead",
-                "to": "team-lead",
-                "text": "lists",
-                "tool": "Bash",
-                "input": {"command": "ls", "description": "lists"},
-            },
+            '00:04 member.asked team-lead asked/team-lead-Bash-4000 hook what="permission" '
+            'request_id="team-lead-Bash-4000" from="team-lead" to="team-lead" text="lists" tool="Bash" '
+            'input={"command": "ls", "description": "lists"}'
         )
     ],
     "a tool of no team": [],
-    "a member is made": [
-        (
-            "00:04",
-            "member.joined",
-            "eve",
-            "joined/eve/4000",
-            "hook",
-            {"member": "eve", "backend": "in-process", "prompt": "go"},
-        )
-    ],
+    "a member is made": ['00:04 member.joined eve joined/eve/4000 hook member="eve" backend="in-process" prompt="go"'],
     "a member is made that is there": [],
     "a task is done": [
-        (
-            "00:04",
-            "task.completed",
-            "team-lead",
-            "task/1/completed/4000",
-            "hook",
-            {"task_id": "1", "subject": "s", "owner": "bob", "by": "team-lead"},
-        )
+        '00:04 task.completed team-lead task/1/completed/4000 hook task_id="1" subject="s" owner="bob" by="team-lead"'
     ],
     "a message is refused": [
-        (
-            "00:04",
-            "mail.lost",
-            "bob",
-            "lost/ann/c",
-            "hook",
-            {"mail_id": "", "from": "bob", "to": "ann", "why": "it was refused", "text": "hi"},
-        )
+        '00:04 mail.lost bob lost/ann/c hook mail_id="" from="bob" to="ann" why="it was refused" text="hi"'
     ],
 }
 
 
 _SAID = {
-    "idle": [("00:03", "member.idle", "bob", "idle/bob/3000", "files", {"member": "bob"})],
+    "idle": ['00:03 member.idle bob idle/bob/3000 files member="bob"'],
     "idle, and why": [
         (
-            "00:03",
-            "member.idle",
-            "bob",
-            "idle/bob/3000",
-            "files",
-            {
-                "member": "bob",
-                "reason": "failed",
-                "summary": "all of it",
-                "failure": "boom",
-                "task_id": "3",
-                "task_status": "blocked",
-            },
+            '00:03 member.idle bob idle/bob/3000 files member="bob" reason="failed" summary="all of it" '
+            'failure="boom" task_id="3" task_status="blocked"'
         )
     ],
-    "gone": [
-        ("00:03", "member.left", "bob", "left/bob/2000", "files", {"member": "bob", "reason": "bob has shut down."})
-    ],
+    "gone": ['00:03 member.left bob left/bob/2000 files member="bob" reason="bob has shut down."'],
     "a plan": [
-        (
-            "00:03",
-            "member.asked",
-            "bob",
-            "asked/r",
-            "files",
-            {"what": "plan", "request_id": "r", "from": "bob", "to": "team-lead", "text": "the plan"},
-        )
+        '00:03 member.asked bob asked/r files what="plan" request_id="r" from="bob" to="team-lead" text="the plan"'
     ],
     "an end": [
         (
-            "00:03",
-            "member.asked",
-            "bob",
-            "asked/r",
-            "files",
-            {"what": "shutdown", "request_id": "r", "from": "bob", "to": "team-lead", "text": "we are done"},
+            '00:03 member.asked bob asked/r files what="shutdown" request_id="r" from="bob" to="team-lead" '
+            'text="we are done"'
         )
     ],
     "a permission": [
         (
-            "00:03",
-            "member.asked",
-            "bob",
-            "asked/r",
-            "files",
-            {
-                "what": "permission",
-                "request_id": "r",
-                "from": "bob",
-                "to": "team-lead",
-                "text": "list",
-                "tool": "Bash",
-                "input": {"command": "ls"},
-            },
+            '00:03 member.asked bob asked/r files what="permission" request_id="r" from="bob" to="team-lead" '
+            'text="list" tool="Bash" input={"command": "ls"}'
         )
     ],
     "a host": [
         (
-            "00:03",
-            "member.asked",
-            "bob",
-            "asked/r",
-            "files",
-            {"what": "permission", "request_id": "r", "from": "bob", "to": "team-lead", "text": "example.org"},
+            '00:03 member.asked bob asked/r files what="permission" request_id="r" from="bob" to="team-lead" '
+            'text="example.org"'
         )
     ],
     "a plan approved": [
-        (
-            "00:03",
-            "member.answered",
-            "bob",
-            "answered/r",
-            "files",
-            {"what": "plan", "request_id": "r", "from": "bob", "approved": True, "text": "good"},
-        )
+        '00:03 member.answered bob answered/r files what="plan" request_id="r" from="bob" approved=true text="good"'
     ],
     "a plan not approved": [
-        (
-            "00:03",
-            "member.answered",
-            "bob",
-            "answered/r",
-            "files",
-            {"what": "plan", "request_id": "r", "from": "bob", "approved": False, "text": "no"},
-        )
+        '00:03 member.answered bob answered/r files what="plan" request_id="r" from="bob" approved=false text="no"'
     ],
     "an end approved": [
-        (
-            "00:03",
-            "member.answered",
-            "bob",
-            "answered/r",
-            "files",
-            {"what": "shutdown", "request_id": "r", "from": "bob", "approved": True},
-        )
+        '00:03 member.answered bob answered/r files what="shutdown" request_id="r" from="bob" approved=true'
     ],
     "an end refused": [
         (
-            "00:03",
-            "member.answered",
-            "bob",
-            "answered/r",
-            "files",
-            {"what": "shutdown", "request_id": "r", "from": "bob", "approved": False, "text": "busy"},
+            '00:03 member.answered bob answered/r files what="shutdown" request_id="r" from="bob" approved=false '
+            'text="busy"'
         )
     ],
     "a permission given": [
-        (
-            "00:03",
-            "member.answered",
-            "bob",
-            "answered/r",
-            "files",
-            {"what": "permission", "request_id": "r", "from": "bob", "approved": True},
-        )
+        '00:03 member.answered bob answered/r files what="permission" request_id="r" from="bob" approved=true'
     ],
     "a permission refused": [
         (
-            "00:03",
-            "member.answered",
-            "bob",
-            "answered/r",
-            "files",
-            {"what": "permission", "request_id": "r", "from": "bob", "approved": False, "text": "never"},
+            '00:03 member.answered bob answered/r files what="permission" request_id="r" from="bob" '
+            'approved=false text="never"'
         )
     ],
     "a host allowed": [
-        (
-            "00:03",
-            "member.answered",
-            "bob",
-            "answered/r",
-            "files",
-            {"what": "permission", "request_id": "r", "from": "bob", "approved": True},
-        )
+        '00:03 member.answered bob answered/r files what="permission" request_id="r" from="bob" approved=true'
     ],
     "anything else": [],
 }

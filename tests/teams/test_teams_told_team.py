@@ -15,24 +15,11 @@ from tests.teams.teams_told import BOB, LEAD, H, S, T, frame, roster, started, t
 
 def test_a_team_starts_with_what_its_configuration_says_of_its_lead_and_of_each_member() -> None:
     assert told(Diff().config(H, T, roster(LEAD, BOB), 9 * S)) == [
-        ("00:01", "team.started", "", "started/1000", "files", {"lead": "team-lead", "session_id": "sid", "cwd": "/p"}),
-        ("00:01", "member.joined", "team-lead", "joined/team-lead/1000", "files", {"member": "team-lead", "cwd": "/p"}),
+        '00:01 team.started - started/1000 files lead="team-lead" session_id="sid" cwd="/p"',
+        '00:01 member.joined team-lead joined/team-lead/1000 files member="team-lead" cwd="/p"',
         (
-            "00:02",
-            "member.joined",
-            "bob",
-            "joined/bob/2000",
-            "files",
-            {
-                "member": "bob",
-                "kind": "tester",
-                "model": "haiku",
-                "colour": "blue",
-                "backend": "tmux",
-                "pane": "%2",
-                "cwd": "/q",
-                "prompt": "test it",
-            },
+            '00:02 member.joined bob joined/bob/2000 files member="bob" kind="tester" model="haiku" '
+            'colour="blue" backend="tmux" pane="%2" cwd="/q" prompt="test it"'
         ),
     ]
 
@@ -40,15 +27,15 @@ def test_a_team_starts_with_what_its_configuration_says_of_its_lead_and_of_each_
 def test_a_configuration_without_times_begins_when_it_was_seen() -> None:
     lead, bob = Member(name="team-lead"), Member(name="bob")
     assert told(Diff().config(H, T, roster(lead, bob, created_ns=0, lead_id=""), 9 * S)) == [
-        ("00:09", "team.started", "", "started/9000", "files", {"lead": "team-lead", "session_id": "sid"}),
-        ("00:09", "member.joined", "team-lead", "joined/team-lead/9000", "files", {"member": "team-lead"}),
-        ("00:09", "member.joined", "bob", "joined/bob/9000", "files", {"member": "bob"}),
+        '00:09 team.started - started/9000 files lead="team-lead" session_id="sid"',
+        '00:09 member.joined team-lead joined/team-lead/9000 files member="team-lead"',
+        '00:09 member.joined bob joined/bob/9000 files member="bob"',
     ]
 
 
 def test_a_configuration_without_a_lead_names_none() -> None:
     assert told(Diff().config(H, T, roster(lead_id="?"), 9 * S)) == [
-        ("00:01", "team.started", "", "started/1000", "files", {"session_id": "sid"})
+        '00:01 team.started - started/1000 files session_id="sid"'
     ]
 
 
@@ -57,35 +44,20 @@ def test_a_team_whose_directory_goes_loses_its_mail_its_members_and_ends() -> No
     diff.inbox(H, T, "bob", [Mail(id="m2", sender="a", text="two"), Mail(id="m1", sender="a", text="one")], 3 * S)
     assert told(diff.team_gone(H, T, 5 * S)) == [
         (
-            "00:05",
-            "mail.lost",
-            "a",
-            "lost/bob/m1",
-            "files",
-            {"mail_id": "m1", "from": "a", "to": "bob", "why": "the team ended before it was read", "text": "one"},
+            '00:05 mail.lost a lost/bob/m1 files mail_id="m1" from="a" to="bob" why="the team ended before it '
+            'was read" text="one"'
         ),
         (
-            "00:05",
-            "mail.lost",
-            "a",
-            "lost/bob/m2",
-            "files",
-            {"mail_id": "m2", "from": "a", "to": "bob", "why": "the team ended before it was read", "text": "two"},
+            '00:05 mail.lost a lost/bob/m2 files mail_id="m2" from="a" to="bob" why="the team ended before it '
+            'was read" text="two"'
         ),
-        (
-            "00:05",
-            "member.left",
-            "team-lead",
-            "left/team-lead/1000",
-            "files",
-            {"member": "team-lead", "reason": "the team ended"},
-        ),
-        ("00:05", "member.left", "bob", "left/bob/2000", "files", {"member": "bob", "reason": "the team ended"}),
-        ("00:05", "team.ended", "", "ended/1000", "files", {"reason": "its lead left"}),
+        '00:05 member.left team-lead left/team-lead/1000 files member="team-lead" reason="the team ended"',
+        '00:05 member.left bob left/bob/2000 files member="bob" reason="the team ended"',
+        '00:05 team.ended - ended/1000 files reason="its lead left"',
     ]
     assert not team.is_live and diff.team_gone(H, T, 6 * S) == [] == diff.team_gone(H, "other", 6 * S)
     assert told(diff.config(H, T, roster(LEAD, created_ns=7 * S), 7 * S)) == [
-        ("00:07", "team.started", "", "started/7000", "files", {"lead": "team-lead", "session_id": "sid", "cwd": "/p"})
+        '00:07 team.started - started/7000 files lead="team-lead" session_id="sid" cwd="/p"'
     ]
     assert team.is_live
 
@@ -96,12 +68,8 @@ def test_a_team_that_only_had_an_inbox_ends_without_an_event_of_its_own() -> Non
     diff.inbox(H, "orphan", "bob", [Mail(id="m", sender="a", text="hi")], 3 * S)
     assert told(diff.team_gone(H, "orphan", 5 * S)) == [
         (
-            "00:05",
-            "mail.lost",
-            "a",
-            "lost/bob/m",
-            "files",
-            {"mail_id": "m", "from": "a", "to": "bob", "why": "the team ended before it was read", "text": "hi"},
+            '00:05 mail.lost a lost/bob/m files mail_id="m" from="a" to="bob" why="the team ended before it was '
+            'read" text="hi"'
         )
     ]
 
@@ -111,14 +79,7 @@ def test_an_inbox_that_is_deleted_loses_the_mail_that_nobody_took() -> None:
     mails = [Mail(id="m1", sender="a", text="one", is_read=True), Mail(id="m2", sender="a", text="two")]
     diff.inbox(H, T, "bob", mails, 3 * S)
     assert told(diff.inbox_gone(H, T, "bob", 5 * S)) == [
-        (
-            "00:05",
-            "mail.lost",
-            "a",
-            "lost/bob/m2",
-            "files",
-            {"mail_id": "m2", "from": "a", "to": "bob", "why": "its inbox was deleted", "text": "two"},
-        )
+        '00:05 mail.lost a lost/bob/m2 files mail_id="m2" from="a" to="bob" why="its inbox was deleted" text="two"'
     ]
     assert diff.inbox_gone(H, T, "bob", 6 * S) == []
     assert [(line.mail_id, line.state) for line in mail_lines(diff.team(H, T))] == [("m1", "delivered"), ("m2", "lost")]
@@ -131,16 +92,9 @@ def test_a_configuration_that_is_gone_for_two_seconds_is_a_notice_or_where_nobod
     diff.config_gone(H, "none", 6 * S)
     assert diff.tick(team, 5 * S + CONFIG_GONE_NS - 1) == []
     assert told(diff.tick(team, 5 * S + CONFIG_GONE_NS)) == [
-        (
-            "00:07",
-            "member.left",
-            "team-lead",
-            "left/team-lead/1000",
-            "files",
-            {"member": "team-lead", "reason": "the team ended"},
-        ),
-        ("00:07", "member.left", "bob", "left/bob/2000", "files", {"member": "bob", "reason": "the team ended"}),
-        ("00:07", "team.ended", "", "ended/1000", "files", {"reason": "its config.json is gone and nobody leads it"}),
+        '00:07 member.left team-lead left/team-lead/1000 files member="team-lead" reason="the team ended"',
+        '00:07 member.left bob left/bob/2000 files member="bob" reason="the team ended"',
+        '00:07 team.ended - ended/1000 files reason="its config.json is gone and nobody leads it"',
     ]
     assert diff.tick(team, 60 * S) == []
     diff, team = started(BOB)
@@ -148,12 +102,8 @@ def test_a_configuration_that_is_gone_for_two_seconds_is_a_notice_or_where_nobod
     diff.config_gone(H, T, 5 * S)
     assert told(diff.tick(team, 9 * S)) == [
         (
-            "00:09",
-            "notice",
-            "@session-1",
-            "",
-            "",
-            {"text": "team session-1 has no config.json any more; its lead still runs", "code": "team_config_gone"},
+            '00:09 notice @session-1 - - text="team session-1 has no config.json any more; its lead still runs" '
+            'code="team_config_gone"'
         )
     ]
     assert diff.tick(team, 60 * S) == []
@@ -165,18 +115,9 @@ def test_a_lead_that_lives_works_and_waits_as_the_register_says() -> None:
     idle = Session(pid=7, start=1, session_id="sid", status="idle", status_ns=5 * S)
     assert diff.session(H, busy) == []
     assert told(diff.lead_lives(team, busy)) == [
-        (
-            "00:04",
-            "member.working",
-            "team-lead",
-            "working/team-lead/4000",
-            "process",
-            {"member": "team-lead", "why": "busy"},
-        )
+        '00:04 member.working team-lead working/team-lead/4000 process member="team-lead" why="busy"'
     ]
-    assert told(diff.session(H, idle)) == [
-        ("00:05", "member.idle", "team-lead", "idle/team-lead/5000", "process", {"member": "team-lead"})
-    ]
+    assert told(diff.session(H, idle)) == ['00:05 member.idle team-lead idle/team-lead/5000 process member="team-lead"']
     assert diff.session("/other", idle) == [] == diff.session(H, Session(pid=7, start=1, session_id="sid"))
     assert diff.session(H, Session(pid=8, start=1, session_id="x", status="busy", status_ns=6 * S)) == []
     diff.session_gone(H, 7)
@@ -219,9 +160,9 @@ def test_a_dead_lead_takes_the_members_in_its_process_along() -> None:
     diff, team = started(BOB, ann)
     diff.lead_lives(team, Session(pid=7, start=1, session_id="sid"))
     assert told(diff.lead_died(team, 5 * S, orphans={"bob": 99})) == [
-        ("00:05", "team.stale", "", "stale/1000", "process", {"reason": "its lead (pid 7) is gone", "pid": 7}),
-        ("00:05", "member.orphaned", "bob", "orphaned/bob/2000", "process", {"member": "bob", "pid": 99, "pane": "%2"}),
-        ("00:05", "member.left", "ann", "left/ann/2000", "process", {"member": "ann", "reason": "its lead died"}),
+        '00:05 team.stale - stale/1000 process reason="its lead (pid 7) is gone" pid=7',
+        '00:05 member.orphaned bob orphaned/bob/2000 process member="bob" pid=99 pane="%2"',
+        '00:05 member.left ann left/ann/2000 process member="ann" reason="its lead died"',
     ]
     assert diff.lead_died(team, 6 * S, orphans={}) == []
     assert diff.lead_died(Diff().team(H, T), 6 * S, orphans={}) == []
@@ -230,8 +171,8 @@ def test_a_dead_lead_takes_the_members_in_its_process_along() -> None:
 def test_a_team_that_no_process_ever_led_is_stale_for_that_reason() -> None:
     diff, team = started(BOB)
     assert told(diff.lead_died(team, 5 * S, orphans={"bob": None})) == [
-        ("00:05", "team.stale", "", "stale/1000", "process", {"reason": "no process leads it"}),
-        ("00:05", "member.orphaned", "bob", "orphaned/bob/2000", "process", {"member": "bob", "pane": "%2"}),
+        '00:05 team.stale - stale/1000 process reason="no process leads it"',
+        '00:05 member.orphaned bob orphaned/bob/2000 process member="bob" pane="%2"',
     ]
 
 

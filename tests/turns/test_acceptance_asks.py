@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import asking
 from tests.support.asking import SEND, first_ask, kinds, place, started
-from tests.support.cli import BEAM, Cli, Started, eventually, kill_hard
+from tests.support.cli import BEAM_WORDS, Cli, Started, eventually, kill_hard
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
@@ -204,7 +204,7 @@ def test_an_agent_can_not_approve_and_may_deny(beam: Cli) -> None:
 def test_an_agent_denies_in_its_own_name_and_ends_no_turn_of_somebody_else(beam: Cli) -> None:
     place(beam)
     (beam.project / "plan.sh").write_text(
-        f'beam() {{ {" ".join(BEAM)} "$@"; }}\nid=$(cat)\n'
+        f'beam() {{ {BEAM_WORDS} "$@"; }}\nid=$(cat)\n'
         'beam deny "$id" --stop; echo stop $?\nbeam deny "$id" --message "run it elsewhere"; echo deny $?\n'
     )
     agents = (

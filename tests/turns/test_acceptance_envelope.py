@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.support.cli import BEAM, Cli, eventually, processes_with
+from tests.support.cli import BEAM_WORDS, Cli, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
 CODEX = """#!/bin/sh
@@ -29,9 +29,9 @@ def place(beam: Cli) -> Cli:
 
 
 def agents(beam: Cli, more: str) -> None:
-    send = f"[ $BEAM_HOPS = 0 ] && exec {' '.join(BEAM)} send coder - --no-wait"
+    send = json.dumps(f"[ $BEAM_HOPS = 0 ] && exec {BEAM_WORDS} send coder - --no-wait")
     beam.config(
-        f"agents:\n  bob: {{command: [sh, -c, '{send}']}}\n"
+        f"agents:\n  bob: {{command: [sh, -c, {send}]}}\n"
         f"  coder: {{adapter: codex, executable: ./codex, access: edit{more}}}\n"
     )
 
