@@ -128,4 +128,3 @@ def test_its_environment_names_one_model_and_switches_off_all_other_ways_out() -
     config = fake_model_files("http://127.0.0.1:1234")[".codex/config.toml"].decode()
     assert 'base_url = "http://127.0.0.1:1234/v1"' in config
     assert {name for name, value in env.items() if value == ""} == {"CODEX_HOME", "OPENAI_API_KEY", "OPENAI_BASE_URL"}
-    assert "127.0.0.1" in env["NO_PROXY"]

@@ -16,8 +16,6 @@ def fake_model_env(url: str) -> dict[str, str]:
         "AIDER_ANALYTICS": "false",
         "AIDER_CHECK_UPDATE": "false",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
     }
 
 

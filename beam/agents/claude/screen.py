@@ -6,6 +6,7 @@ over.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Sequence
 
@@ -40,6 +41,7 @@ _WAITING_ROW = r"^[✢✳✶✻✽·*] Waiting for \d[^\n]* to finish"  # claude
 _WORKING_ROW = r"^[✢✳✶✻✽·*]\s\S.*…(?:\s\(|$)"  # one word, or the name of the current task
 _TASK_ROWS = (r"^ {2,}(?:⎿ +)?[✔✓◻◼□■☐☒] ", r"^ {2,}… ?\+\d+ ")  # below the working row, while claude lists its tasks
 _CONFIRM = r"\n Enter to confirm[^\n]*\s*\Z"
+_dialog = functools.partial(Dialog, first=_RULE, body=_DIALOG_BODY)
 
 profile = Profile(
     name="claude",
@@ -58,73 +60,57 @@ profile = Profile(
     titles_busy=r"^[⠁-⣿◐-◓] ",
     titles_idle=r"^✳ ",
     dialogs=(
-        Dialog(
+        _dialog(
             name="trust",
             kind="trust",
             match=r"^ ?[❯ ] 1\. Yes, I trust this folder[^\n]*\n[^\n]*2\. No, exit",
             allow=("1",),
-            first=_RULE,
-            body=_DIALOG_BODY,
         ),
         # Version 2.1.330 does not number the answers, and may draw a dialog anew with its first answer selected. So
         # beam types one key at a time, and Enter only when the screen shows which answer is selected.
-        Dialog(
+        _dialog(
             name="trust",
             kind="trust",
             match=rf"{_ACCESSING_WORKSPACE}^ ❯ No, exit\n   Yes, I trust this folder\n{_CONFIRM}",
             allow=(_DOWN,),
-            first=_RULE,
-            body=_DIALOG_BODY,
         ),
-        Dialog(
+        _dialog(
             name="trust: yes",
             kind="trust",
             match=rf"{_ACCESSING_WORKSPACE}^   No, exit\n ❯ Yes, I trust this folder\n{_CONFIRM}",
             allow=(_ENTER,),
-            first=_RULE,
-            body=_DIALOG_BODY,
         ),
-        Dialog(
+        _dialog(
             name="api key",
             kind="setup",
             match=r"^ *Do you want to use this API key\?\n(?:[^\n]*\n){2} *❯ (?:2\. )?No",
             allow=(_UP,),
-            first=_RULE,
-            body=_DIALOG_BODY,
         ),
-        Dialog(
+        _dialog(
             name="api key: yes",
             kind="setup",
             match=r"^ *Do you want to use this API key\?\n[^\n]*\n *❯ (?:1\. )?Yes",
             allow=(_ENTER,),
-            first=_RULE,
-            body=_DIALOG_BODY,
         ),
-        Dialog(
+        _dialog(
             name="bypass permissions",
             kind="full",
             match=r"Bypass Permissions mode[\s\S]*^ *❯ (?:1\. )?No, exit",
             allow=(_DOWN,),
             deny=(_ENTER,),
-            first=_RULE,
-            body=_DIALOG_BODY,
         ),
-        Dialog(
+        _dialog(
             name="bypass permissions: yes",
             kind="full",
             match=r"Bypass Permissions mode[\s\S]*^ *❯ (?:2\. )?Yes, I accept",
             allow=(_ENTER,),
             deny=(_UP,),
-            first=_RULE,
-            body=_DIALOG_BODY,
         ),
-        Dialog(
+        _dialog(
             name="permission",
             match=r"^ ?Do you want to [^\n]*\?\n(?:[^\n]*\n)?[ ❯]*1\. Yes",
             allow=("1",),
             deny=("\x1b",),
-            first=_RULE,
-            body=_DIALOG_BODY,
             subject=r"\A[^\n]*\n\s*(\S[^\n]*)",
             detail=r"\A[^\n]*\n[^\n]*\n(?: Tip: [^\n]*\n)?((?:[^\n]*\n)*) ?Do you want to [^\n]*\?\n",
             always=("2",),

@@ -16,8 +16,6 @@ def fake_model_env(url: str) -> dict[str, str]:
         "CLINE_SESSION_BACKEND_MODE": "local",
         "CLINE_DIR": "",
         "CLINE_DATA_DIR": "",
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
     }
 
 

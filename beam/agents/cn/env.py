@@ -16,8 +16,6 @@ def fake_model_env(url: str) -> dict[str, str]:
         "CONTINUE_CLI_ENABLE_TELEMETRY": "0",
         "CONTINUE_METRICS_ENABLED": "0",
         "CONTINUE_CLI_AUTO_UPDATED": "true",
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
     }
 
 

@@ -40,8 +40,6 @@ def fake_model_env(url: str) -> dict[str, str]:
         "CODEX_API_KEY": "dummy",
         "OPENAI_API_KEY": "",
         "OPENAI_BASE_URL": "",
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
     }
 
 

@@ -7,6 +7,7 @@ long answer stays in the scrollback. A background server that Codex starts is en
 
 from __future__ import annotations
 
+import functools
 import json
 
 from beam.agents.base import Host, Launch, Turn
@@ -18,6 +19,7 @@ from beam.model.screen_profile import Dialog, Profile
 _DIALOG_BODY = r"^(?:  |$|› \d\. )"  # Codex's other rows begin further left, except the selected answer
 _CONFIRM_ROWS = r"(?:[^\n]+\n)+\n  Press enter to [^\n]*\s*\Z"
 _DIALOG_DETAIL = r"\A[^\n]*\n([\s\S]*)^[› ] 1\. Yes"
+_dialog = functools.partial(Dialog, body=_DIALOG_BODY)
 
 profile = Profile(
     name="codex",
@@ -35,73 +37,66 @@ profile = Profile(
     signals=(7501,),
     titles_busy=r"^[⠁-⣿] ",
     dialogs=(
-        Dialog(
+        _dialog(
             name="trust",
             kind="trust",
             match=rf"^[› ] 1\. Yes[^\n]*\n{_CONFIRM_ROWS}",
             allow=("1", "\r"),
             first=r"^(?:> |  )\S[^\n]*\b(?:[Tt]rust the (?:contents|files) of|trust this (?:directory|folder))\b",
-            body=_DIALOG_BODY,
         ),
-        Dialog(  # in a git repository that Codex's configuration does not trust; a digit does not answer it
+        _dialog(  # in a git repository that Codex's configuration does not trust; a digit does not answer it
             name="trust",
             kind="trust",
             match=r"^› 1\. Trust and continue\n[^\n]*\n\n[^\n]*\besc back\s*\Z",
             allow=("\r",),
             first=r"^  Folder access$",
-            body=_DIALOG_BODY,
         ),
-        Dialog(  # in a folder that `folder_flags` tell Codex not to trust
+        _dialog(  # in a folder that `folder_flags` tell Codex not to trust
             name="restricted",
             kind="setup",
             match=r"^› 1\. Open restricted\n[^\n]*\n\s*[^\n]*\besc back\s*\Z",
             allow=("\r",),
             first=r"^  Folder access$",
-            body=_DIALOG_BODY,
         ),
-        Dialog(
+        _dialog(
             name="login",
             kind="login",
             match=r"^[>›] 1\. Sign in with ChatGPT\n[\s\S]*^  Press enter to continue\s*\Z",
             first=r"^  Choose how you want to use Codex\.$",
             body=r"^(?:  |$|[>›] \d\. )",
         ),
-        Dialog(
+        _dialog(
             name="new model",
             kind="setup",
             match=r"^[› ] 1\. Try new model\n[› ] 2\. Use existing model\n\n[^\n]*\s*\Z",
             allow=("\x1b[B", "\r"),
-            body=_DIALOG_BODY,
         ),
-        Dialog(
+        _dialog(
             name="permission",
             match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM_ROWS}",
             allow=("y",),
             deny=("\x1b",),
             first=r"^  Would you like to (?!make the following edits)[^\n]*\?$",
-            body=_DIALOG_BODY,
             subject=r"^  \$ ([^\n]*)",
             detail=_DIALOG_DETAIL,
             always=("p",),
             always_row=r"^[› ] 2\. (Yes, and don't ask again (?:[^\n]|\n {5,}(?=\S))*\(p\)$)",
         ),
-        Dialog(
+        _dialog(
             name="network",
             match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM_ROWS}",
             allow=("y",),
             deny=("\x1b",),
             first=r'^  Do you want to approve network access to "',
-            body=_DIALOG_BODY,
             subject=r'\A  Do you want to approve network access to "([^"\n]+)"',
             detail=r"\A([\s\S]*)^[› ] 1\. Yes",
         ),
-        Dialog(
+        _dialog(
             name="edit",
             match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM_ROWS}",
             allow=("y",),
             deny=("\x1b",),
             first=r"^  Would you like to make the following edits\?$",
-            body=_DIALOG_BODY,
             subject=r"^  Destination: ([^\n]*)",
             detail=_DIALOG_DETAIL,
             always=("a",),

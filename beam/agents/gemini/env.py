@@ -32,8 +32,6 @@ def fake_model_env(url: str) -> dict[str, str]:
         "GOOGLE_API_KEY": "",
         "GOOGLE_GENAI_USE_VERTEXAI": "",
         "GOOGLE_GENAI_USE_GCA": "",
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
     }
 
 

@@ -6,6 +6,8 @@ The sessions are shared with the headless mode. The access `read` is a policy th
 
 from __future__ import annotations
 
+import functools
+
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.gemini.exec import ACCESS, POLICY_FILE, READ_ONLY_POLICY, SINGLE_PROCESS_ENV, session_flags, trust_env
 from beam.agents.oneshot import checked_argument
@@ -13,6 +15,7 @@ from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
 _BOX_TOP, _BOX_ROW = r"^ ?╭", r"^ ?[│╰]"
+_dialog = functools.partial(Dialog, first=_BOX_TOP, body=_BOX_ROW)
 
 profile = Profile(
     name="gemini",
@@ -33,28 +36,22 @@ profile = Profile(
     titles_idle=r"^◇ ",
     titles_asking=r"^✋ ",
     dialogs=(
-        Dialog(
+        _dialog(
             name="trust",
             kind="trust",
             match=r"Do you trust (?:the files in )?this folder\?[\s\S]*1\. (?:Yes|Trust)",
             allow=("1",),
-            first=_BOX_TOP,
-            body=_BOX_ROW,
         ),
-        Dialog(
+        _dialog(
             name="login",
             kind="login",
             match=r"^ ?│ +(?:How would you like to authenticate for this project\?|Enter Gemini API Key)",
-            first=_BOX_TOP,
-            body=_BOX_ROW,
         ),
-        Dialog(
+        _dialog(
             name="permission",
             match=r"^│ (?:Allow execution|Apply this change|Do you want to|Allow )[^\n]*\?[\s\S]*^│[ ●]*1\. Allow once",
             allow=("1",),
             deny=("\x1b",),
-            first=_BOX_TOP,
-            body=_BOX_ROW,
             subject=r"\A[^\n]*\n│ \? {1,2}(\S+)",
             detail=r"\A[^\n]*\n│ \? {1,2}\S+ +([\s\S]*)^│ (?:Allow execution|Apply this change|Do you want to|Allow )",
         ),

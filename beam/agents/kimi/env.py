@@ -33,8 +33,6 @@ def fake_model_env(url: str) -> dict[str, str]:
         "KIMI_MODEL_BASE_URL": f"{url}/v1",
         "KIMI_MODEL_API_KEY": "dummy",
         "KIMI_CODE_NO_AUTO_UPDATE": "1",
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
     }
 
 

@@ -36,8 +36,6 @@ def fake_model_env(url: str, prefix: str = "OPENCODE") -> dict[str, str]:
         f"{prefix}_DISABLE_AUTOUPDATE": "1",
         f"{prefix}_DISABLE_LSP_DOWNLOAD": "1",
         "npm_config_offline": "true",  # else the CLI installs its plugins' library into the configuration in HOME
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
     }
 
 

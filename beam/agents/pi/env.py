@@ -14,8 +14,6 @@ def fake_model_env(url: str) -> dict[str, str]:
         "PI_OFFLINE": "1",
         "PI_TELEMETRY": "0",
         "PI_CODING_AGENT_DIR": "",
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
     }
 
 

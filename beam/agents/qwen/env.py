@@ -19,8 +19,6 @@ def fake_model_env(url: str) -> dict[str, str]:
         "OPENAI_BASE_URL": f"{url}/v1",
         "OPENAI_MODEL": "scripted",
         "QWEN_TELEMETRY_ENABLED": "0",
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
     }
 
 

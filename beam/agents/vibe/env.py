@@ -39,8 +39,6 @@ def fake_model_env(url: str) -> dict[str, str]:
         "MISTRAL_API_KEY": "",
         "VIBE_HOME": "",
         "VIBE_ACTIVE_MODEL": "",
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
     }
 
 

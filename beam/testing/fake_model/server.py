@@ -23,6 +23,7 @@ from beam.testing.fake_model.http import ModelServer
 from beam.testing.fake_model.player import Player
 from beam.testing.fake_model.script import Script, load, parse
 
+_NO_PROXY = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
 _SECRET_HEADERS = frozenset(
     {"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie", "proxy-authorization"}
 )
@@ -106,7 +107,7 @@ class FakeModel(BackgroundServer):
 
 def model_env(adapter: str, url: str, home: Path | None = None) -> dict[str, str]:
     """Return the variables that make a CLI of this adapter talk to the model at `url` only; see `FakeModel.env`."""
-    env: dict[str, str] = _env_module(adapter).fake_model_env(url)
+    env: dict[str, str] = _env_module(adapter).fake_model_env(url) | _NO_PROXY
     needed, answers = model_files(adapter, url), _files(adapter, "fake_model_answers", url)
     if home is None:
         if needed:
