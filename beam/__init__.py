@@ -59,6 +59,7 @@ __all__ += [
 
 _LAZY = {
     "beam.agents.base": "Capabilities Exit",
+    "beam.agents.session_files": "Session",
     "beam.api.adopt": "Candidate Finding Waiting",
     "beam.api.asks": "AskLine",
     "beam.api.attach": "Attached picture_of",
@@ -67,9 +68,6 @@ _LAZY = {
     "beam.api.cursor": "open_cursor",
     "beam.api.deciding": "Allow Decision Deny OnAsk",
     "beam.api.diff": "WorkTreeDiff",
-    "beam.api.status": "AgentStatus",
-    "beam.api.stream": "Stream",
-    "beam.agents.session_files": "Session",
     "beam.api.foreign": "ForeignSessions ForeignStatus",
     "beam.api.manage": "settings_of_flags",
     "beam.api.progress": "Progress",
@@ -77,6 +75,8 @@ _LAZY = {
     "beam.api.rules": "RuleLine RuleTried",
     "beam.api.search": "Found SearchResult",
     "beam.api.sessions": "SessionLine",
+    "beam.api.status": "AgentStatus",
+    "beam.api.stream": "Stream",
     "beam.api.team_actions": "TeamActions create_team",
     "beam.api.team_join": "Joining Membership",
     "beam.api.teams": "TeamsHere install_hooks",
@@ -84,30 +84,26 @@ _LAZY = {
     "beam.api.usage": "UsageLine",
     "beam.api.wanted": "Wanted",
     "beam.api.watch": "Placed since watch_root",
+    "beam.base": "__version__",
     "beam.base.errors": (
         "BeamError ConfigError DiskError ExitCode LimitError NotFoundError SignalledError UnfinishedError "
-        "UnsupportedError UntrustedError UsageError"
+        "UnsupportedError UntrustedError UsageError nearest"
     ),
-    "beam.base.near": "nearest",
-    "beam.base.surrogates": "escape_surrogates",
-    "beam.base.version": "__version__",
+    "beam.base.typed_values": "escape_surrogates",
     "beam.config.resolve": "with_state_dir",
     "beam.conversations.comparing": "Comparison",
     "beam.conversations.live_chat": "LiveChat NextTurn",
     "beam.conversations.machine": "PlanStep",
-    "beam.conversations.run_options": "RunProgress StepBegan Warned",
     "beam.conversations.refusal": "Refusal refusal_of",
     "beam.conversations.result": "CheckResult ReplayCounts RunResult StepResult TurnResult Verdict WorktreeResult",
+    "beam.conversations.run_options": "RunProgress StepBegan Warned",
     "beam.conversations.scenario": "Scenario",
     "beam.model.events": "AnyEvent Event RequestDifference",
-    "beam.model.limits": "Limits",
-    "beam.model.message": "Access Message OptionFields Options Recording",
+    "beam.model.message": "Access Message OptionFields Options Recording RuleLists",
     "beam.model.notification": "NotifyTarget",
     "beam.model.outcome": "Class Denial ModelCallCounts ModelUsage Outcome Status Unfinished Usage",
-    "beam.model.policy": "Policy",
     "beam.model.prices": "estimated_usd",
-    "beam.model.rule_lists": "RuleLists",
-    "beam.model.settings": "DURATIONS AgentSettings",
+    "beam.model.settings": "Limits Policy DURATIONS AgentSettings",
     "beam.proxy.options": "ProxyCounts",
     "beam.proxy.served": "ServedRequest explain",
     "beam.pty_adapter.cast": "NoCastError",
@@ -174,7 +170,7 @@ if TYPE_CHECKING:
     from beam.api.usage import UsageLine
     from beam.api.wanted import Wanted
     from beam.api.watch import Placed, since, watch_root
-    from beam.base import clock, durations, errors, moments
+    from beam.base import __version__, clock, durations, errors, moments
     from beam.base.errors import (
         BeamError,
         ConfigError,
@@ -187,10 +183,9 @@ if TYPE_CHECKING:
         UnsupportedError,
         UntrustedError,
         UsageError,
+        nearest,
     )
-    from beam.base.near import nearest
-    from beam.base.surrogates import escape_surrogates
-    from beam.base.version import __version__
+    from beam.base.typed_values import escape_surrogates
     from beam.config.resolve import with_state_dir
     from beam.conversations import (
         github,
@@ -220,14 +215,11 @@ if TYPE_CHECKING:
     from beam.model import outcome as outcomes
     from beam.model import transcript as transcripts
     from beam.model.events import AnyEvent, Event, RequestDifference
-    from beam.model.limits import Limits
-    from beam.model.message import Access, Message, OptionFields, Options, Recording
+    from beam.model.message import Access, Message, OptionFields, Options, Recording, RuleLists
     from beam.model.notification import NotifyTarget
     from beam.model.outcome import Class, Denial, ModelCallCounts, ModelUsage, Outcome, Status, Unfinished, Usage
-    from beam.model.policy import Policy
     from beam.model.prices import estimated_usd
-    from beam.model.rule_lists import RuleLists
-    from beam.model.settings import DURATIONS, AgentSettings
+    from beam.model.settings import DURATIONS, AgentSettings, Limits, Policy
     from beam.proxy.options import ProxyCounts
     from beam.proxy.served import ServedRequest, explain
     from beam.pty_adapter import picture as pictures

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from beam.base.clock import SystemClock
 from beam.model import events
-from beam.model.limits import Limits
+from beam.model.settings import Limits
 from beam.root.discovery import create
 from beam.store.journal import Journal
 from bench.measure import Bench, Figure, Series

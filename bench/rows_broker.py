@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from beam.base.clock import SystemClock
-from beam.model.limits import Limits
 from beam.model.message import Message, Payload, new_id
+from beam.model.settings import Limits
 from beam.model.state import CLOSED, DEAD
 from beam.root.discovery import create
 from beam.store.journal import Reader, read_state

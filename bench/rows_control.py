@@ -12,8 +12,8 @@ from pathlib import Path
 
 from beam.base.clock import SystemClock, rfc3339
 from beam.model.events import PermissionAsked
-from beam.model.limits import Limits
 from beam.model.message import Message, Options, Payload, new_id
+from beam.model.settings import Limits
 from beam.model.state import State
 from beam.root.discovery import create
 from beam.store import control

@@ -19,9 +19,9 @@ from beam.agents.link import Say
 from beam.base.clock import SystemClock, parse_rfc3339, rfc3339
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import Limits
 from beam.model.message import Message, Options, Payload, new_id
-from beam.process.lines import LineSplitter
+from beam.model.settings import Limits
+from beam.process.pipes import LineSplitter
 from beam.root.discovery import create
 from beam.secrets.redact import redact_event
 from beam.store.journal import Reader

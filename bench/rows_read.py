@@ -15,8 +15,8 @@ from msgspec import structs
 from beam.base.clock import SystemClock
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import Limits
 from beam.model.outcome import Status, Usage
+from beam.model.settings import Limits
 from beam.model.state import State, apply
 from beam.root.discovery import create
 from beam.store.journal import Journal, LineDecoder, read_state

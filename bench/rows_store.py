@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from beam.base.clock import SystemClock
-from beam.model.limits import Limits
 from beam.model.message import Message, Payload, encode, new_id
+from beam.model.settings import Limits
 from beam.root.discovery import create
 from beam.root.paths import AgentPaths, RootPaths
 from beam.store.journal import Journal

@@ -40,7 +40,7 @@ REASONS = {
         "root/directories.py",
         "os.open",
     ): "directories, and .gitignore without waiting or following",
-    ("root/ownership.py", "read_text"): "/proc",
+    ("root/directories.py", "read_text"): "/proc",
     ("base/held_modules.py", "open"): "/proc",
     ("base/held_modules.py", "os.open"): "/proc",
     ("base/module_reader.py", "os.open"): "modules, which the interpreter itself would open so; links are followed",

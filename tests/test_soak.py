@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from beam.base.clock import SystemClock
-from beam.model.limits import Limits
 from beam.model.message import Message, Payload, new_id
+from beam.model.settings import Limits
 from beam.store.queue import Queue
 from tests.support.cli import BEAM, Cli, eventually, processes_with
 from tests.support.crash import check_numbers

@@ -7,7 +7,7 @@ in `Adapter`; there is no class to inherit from.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,11 +17,12 @@ from beam.model.events import Event
 from beam.model.message import Access
 from beam.model.outcome import Class, Status, Total
 from beam.model.outcome import Verdict as Verdict
-from beam.model.screen_profile import Profile
 from beam.model.settings import AgentSettings
-from beam.rules.call import ToolCall
-from beam.rules.rule import Rule
+from beam.rules.rule import Rule, ToolCall
 from beam.rules.ruleset import Ruleset
+
+if TYPE_CHECKING:
+    from beam.model.screen_profile import Profile
 
 Face = Literal["dialogue", "exec", "terminal", "mailbox"]
 
@@ -174,7 +175,7 @@ class Terminal(Protocol):
     """The terminal mode: the CLI's own screen, driven by beam. A module with the names `profile` and `launch` is a
     `Terminal`."""
 
-    profile: Profile
+    profile: "Profile"
 
     def launch(self, turn: Turn, host: Host) -> Launch:
         """Return how to start the CLI for this turn; the prompt is typed later.

@@ -17,9 +17,8 @@ from beam.agents.base import Capabilities, Card, Decoder, Exec, Exit, Host, Laun
 from beam.base.errors import LimitError, UnsupportedError, UsageError
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import DEFAULT
 from beam.model.outcome import Class, SessionNote, Status, Usage
-from beam.model.settings import AgentSettings
+from beam.model.settings import DEFAULT_LIMITS, AgentSettings
 
 DEFAULT_REPLY_PATH = "reply"
 _MAX_USD = 1e9  # a greater "cost" is some other figure
@@ -103,7 +102,7 @@ def _placeholders(settings: AgentSettings) -> frozenset[str]:
 def _check_prompt(turn: Turn, used: frozenset[str]) -> None:
     if "prompt" not in used:
         return
-    size, most = len(turn.text.encode("utf-8", "replace")), DEFAULT.argv_text_bytes
+    size, most = len(turn.text.encode("utf-8", "replace")), DEFAULT_LIMITS.argv_text_bytes
     if size > most:
         hint = f"at most {most} go into an argument; without {{prompt}} the program gets the prompt on stdin"
         raise LimitError(f"the prompt for {turn.agent} has {size} bytes", hint, subject=turn.agent)

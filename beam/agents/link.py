@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from beam.agents.base import Exit, Host, Launch, Turn, Verdict
 from beam.model.events import Event
 from beam.model.outcome import Class
-from beam.rules.call import ToolCall
+from beam.rules.rule import ToolCall
 
 # -- intents: what beam wants of the agent -----------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ from beam.agents.images import replace_image_data
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import DEFAULT
 from beam.model.outcome import ANSWERS, BY_DEFAULT, Class, Denial, ModelUsage, SessionNote, Status, Unfinished, Usage
+from beam.model.settings import DEFAULT_LIMITS
 
 UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
@@ -74,9 +74,9 @@ def prompt_argument(name: str, text: str) -> str:
     """
     if "\0" in text:
         raise UnsupportedError(f"{name} takes its prompt as an argument, and no argument can hold a NUL", subject=name)
-    if len(text.encode("utf-8", "replace")) > DEFAULT.argv_text_bytes:
+    if len(text.encode("utf-8", "replace")) > DEFAULT_LIMITS.argv_text_bytes:
         raise UnsupportedError(
-            f"{name} takes its prompt as an argument, which is limited to {DEFAULT.argv_text_bytes} bytes",
+            f"{name} takes its prompt as an argument, which is limited to {DEFAULT_LIMITS.argv_text_bytes} bytes",
             "write the text to a file and name the file in the prompt",
             subject=name,
         )

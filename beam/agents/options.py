@@ -1,4 +1,5 @@
-"""The options of messages and settings, in one table with the capability of a face that each option needs.
+"""The options and rules of a turn, checked against what the agent can do. If its CLI and beam can't enforce a rule, the
+turn does not begin.
 
 A turn checks its options here, once. An adapter refuses only what its card can't express, such as a value that can't be
 an argument.
@@ -6,10 +7,12 @@ an argument.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from beam.agents.base import Capabilities, Face
+from beam.agents.base import Adapter, Capabilities, Enforced, Face, HasRules
 from beam.base.errors import UnsupportedError
+from beam.model.message import Access
+from beam.rules.rule import Rule
 
 OPTIONS = {
     "schema": "--schema",
@@ -39,3 +42,35 @@ def check_options(
     hint = f"--via {other} can" if other is not None else "leave it out, or send to another agent"
     where = " in this mode" if other is not None else ""
     raise UnsupportedError(f"{name} has no way to do {', '.join(lacking)}{where}", hint)
+
+
+ALREADY_ALLOWED = Enforced("agent", "with access full it is allowed already")
+NOT_ENFORCED = Enforced("", "no way to hold it to a rule is known")
+
+
+def enforcer_of(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Enforced:
+    """Return who enforces the rule in a turn of this agent with this face and access."""
+    if rule.behavior == "allow" and access == "full":
+        return ALREADY_ALLOWED
+    return adapter.tool_rules.enforced(rule, face, access) if isinstance(adapter, HasRules) else NOT_ENFORCED
+
+
+def check_rules(adapter: Adapter, face: Face, access: Access, rules: Sequence[Rule]) -> None:
+    """Check that each rule is enforced. Raises UnsupportedError that names the first rule that is not enforced, who
+    wrote it, and why it is not enforced."""
+    for rule in rules:
+        found = enforcer_of(adapter, rule, face, access)
+        if not found.by:
+            other = _other_face(adapter, rule, face, access)
+            where = f"(mode {face}, access {access})"
+            raise UnsupportedError(
+                f"{adapter.card.name} can't be held to the rule `{rule}` of {rule.whose} {where}: {found.why}",
+                f"--via {other}" if other else "take the rule out, or send to another agent",
+                subject=rule.text,
+            )
+
+
+def _other_face(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Face | None:
+    """Return another face of the agent that enforces the rule; None if there is none."""
+    others = (other for other, can in adapter.card.faces.items() if other != face and access in can.access)
+    return next((other for other in others if enforcer_of(adapter, rule, other, access).by), None)

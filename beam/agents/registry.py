@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, cast
 
 from beam.agents.base import Adapter
-from beam.base.errors import NotFoundError
-from beam.base.near import nearest
+from beam.base.errors import NotFoundError, nearest
 
 if TYPE_CHECKING:
     from beam.agents.session_files import Sessions

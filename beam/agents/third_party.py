@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from beam.agents.base import Adapter, Card, Decoder, Exit, Host, Launch, Turn, Verdict
-from beam.base import startup, typed_values
+from beam.base import own_program, typed_values
 from beam.base.errors import BeamError, ConfigError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event
@@ -67,7 +67,7 @@ def load_adapter(name: str) -> Adapter:
     """
     if name not in _loaded_adapters:
         entry = _entry_point(name)
-        startup.allow_tls()  # the adapter may import what it needs
+        own_program.allow_tls()  # the adapter may import what it needs
         try:
             found = entry.load()
             why = why_not_an_adapter(name, found)

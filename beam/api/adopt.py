@@ -24,7 +24,7 @@ from beam.base.errors import BeamError, CorruptError, DiskError, UnfinishedError
 from beam.config.file import read_bytes
 from beam.config.resolve import AGENT_JSON
 from beam.model.message import Message, Options, decode
-from beam.root import directories, discovery, ownership
+from beam.root import directories, discovery
 from beam.root.paths import AgentPaths, RootPaths
 from beam.store.queue import MESSAGE_BYTES, Queue
 from beam.store.segment import read_state
@@ -98,7 +98,7 @@ def adopt(here: RootPaths, candidate: Candidate, folder: Path, environ: Mapping[
     only assigned to `folder`. Raises UnfinishedError if a process holds one of the agents, or if an agent was changed
     since the person saw it; DiskError.
     """
-    ownership.check_owner(here, uid=os.geteuid())
+    directories.check_owner(here, uid=os.geteuid())
     if candidate.root == here.root:
         return [_assign_root(here, folder)]
     source = RootPaths(candidate.root, here.project)
@@ -169,7 +169,7 @@ def _digest(data: bytes) -> str:
 
 def _survey(source: RootPaths, here: RootPaths) -> tuple[Finding, ...]:
     taken = set(here.agents()) if source.root != here.root else set()
-    ownership.check_owner(source, uid=os.geteuid())
+    directories.check_owner(source, uid=os.geteuid())
     found = []
     for name in source.agents():
         directories.check_paths(source, source.agent(name))

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.base import files, own_program
+from beam.base import __version__, files, own_program
 from beam.base.errors import DiskError, ExitCode, NotFoundError, UnfinishedError, UnsupportedError
-from beam.base.version import __version__
 from beam.broker.holder import registry
 from beam.broker.holder.registry import BrokerFile
 from beam.broker.inbox.context import RootContext

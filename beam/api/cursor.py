@@ -28,9 +28,9 @@ from msgspec import Struct
 from beam.base import files, typed_values
 from beam.base.clock import parse_rfc3339, recorded_ns, rfc3339
 from beam.base.errors import CorruptError, DiskError, UsageError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.model.events import Event, MailDelivered, MailLost, MailSent
-from beam.root.user_dirs import state_dir
+from beam.root.paths import state_dir
 
 WINDOW_NS = 120_000_000_000  # how late an event may arrive, counted from the latest time
 SAME_EVENT_NS = 5_000_000_000  # the same event from two sources has times that differ by at most this

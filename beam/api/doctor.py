@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from beam.agents import registry
 from beam.agents.base import Adapter
-from beam.agents.versions import untested_note, what_is_broken
 from beam.api.find import agent_names, all_paths
 from beam.api.last_errors import last_errors
 from beam.api.root import check, path_text
@@ -22,10 +21,10 @@ from beam.base import own_program
 from beam.base.errors import BeamError
 from beam.broker.inbox import standing
 from beam.broker.inbox.context import RootContext, path_note
-from beam.process.environment import environment
-from beam.root import ownership
+from beam.process.program import environment
+from beam.root import directories
 from beam.turns.choice import face_of
-from beam.turns.cli_version import npm_package_version
+from beam.turns.cli_version import npm_package_version, untested_note, what_is_broken
 from beam.turns.confine import OWN_MOVE, confinement_means
 from beam.turns.request import find_executable
 
@@ -55,7 +54,7 @@ def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
     if not context.home.exists():
         yield Check(what="root", result="note", detail=f"{root} does not exist yet; the first message makes it")
     else:
-        kind = ownership.filesystem_of(root.resolve(), ownership.read_mountinfo())
+        kind = directories.filesystem_of(root.resolve(), directories.read_mountinfo())
         yield Check(what="root", result="ok", detail=f"{root} ({kind or 'unknown file system'})")
     for note in (*check(context.home, context.environ), *map(path_note, context.untrusted_path)):
         yield Check(what="root", result="note", detail=note)

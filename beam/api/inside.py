@@ -27,9 +27,9 @@ from beam.base.errors import (
 )
 from beam.base.steps import Steps, run_async
 from beam.broker.inbox.compose import check_replies, check_text, deadline_at, replace_surrogates
-from beam.model.limits import Limits
 from beam.model.message import NAME, Message, Options, Payload, check_name, new_id
 from beam.model.outcome import Outcome
+from beam.model.settings import Limits
 from beam.process import table
 from beam.store import outbox
 from beam.store.outbox import Answer, Request

@@ -9,17 +9,15 @@ from msgspec import Struct, structs
 
 from beam.agents import registry
 from beam.agents.base import Enforced, Face
-from beam.agents.ruled import enforcer_of
+from beam.agents.options import enforcer_of
 from beam.api import manage
 from beam.base.errors import NotFoundError, UnsupportedError
 from beam.broker.inbox.build_request import MESSAGE_RULES_SOURCE
 from beam.broker.inbox.context import RootContext
 from beam.config.resolve import AGENT_JSON, ResolvedAgent
-from beam.model.message import Access, check_name
-from beam.model.rule_lists import RuleLists
+from beam.model.message import Access, RuleLists, check_name
 from beam.model.settings import AgentSettings
-from beam.rules.call import parse_call
-from beam.rules.rule import Behavior, Rule, parse
+from beam.rules.rule import Behavior, Rule, parse, parse_call
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.turns.asks import place_of
 from beam.turns.choice import face_of, granted_access

@@ -11,7 +11,7 @@ from beam.api import turns_now
 from beam.api.find import queue_of
 from beam.api.turns_now import KeptProcess, OnceTurn, Running
 from beam.base.errors import BeamError, DiskError, NotFoundError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.broker.inbox.context import RootContext
 from beam.broker.inbox.failure import circuit_state
 from beam.model.outcome import Status

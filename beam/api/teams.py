@@ -13,7 +13,7 @@ from beam.agents.claude import history
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import NotFoundError, UsageError
 from beam.model.events import Text, ToolCalled
-from beam.root.user_dirs import state_dir
+from beam.root.paths import state_dir
 from beam.secrets.redact import redact_event
 from beam.teams import board, hooks_install
 from beam.teams.board import LastActivity, MailLine, TaskLine, TeamLine, TeamShown

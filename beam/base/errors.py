@@ -7,7 +7,20 @@ author of the configuration, or the owner of the disk. Only `cli.errors` prints 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from enum import IntEnum
+
+_NEAR = 0.7  # ratio of difflib: one letter in four may differ; at its default 0.6, `resume` matches `remove`
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most similar to this one, ignoring case; None if none is similar enough."""
+    import difflib
+
+    words = {str(each).lower(): str(each) for each in known}
+    near = difflib.get_close_matches(word.lower(), words, 1, _NEAR)
+    return words[near[0]] if near else None
+
 
 PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})  # shortages that pass by themselves
 

@@ -1,4 +1,5 @@
-"""Converts JSON and plain values to typed values, safely in any number of threads.
+"""Converts JSON and plain values to typed values, safely in any number of threads, and text from file names to text
+that JSON can hold.
 
 msgspec (0.22.0) inspects a type when it is first used, and crashes the process if two threads cause this at the same
 time. So each type is first used here, under a lock. A decoder that a module makes while it is imported is safe as well.
@@ -7,9 +8,11 @@ time. So each type is first used here, under a lock. A decoder that a module mak
 from __future__ import annotations
 
 from _thread import allocate_lock
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct, structs
 
 T = TypeVar("T")
 
@@ -36,3 +39,21 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
         with _lock:
             known = _decoders.setdefault(type_, msgspec.json.Decoder(type_))
     return known
+
+
+def escape_surrogates(value: Any) -> Any:
+    """Return the value with each lone surrogate in its texts replaced by six plain characters, such as `\\udcff`.
+
+    Python represents a byte of a file name that is not UTF-8 by a lone surrogate.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Struct):
+        return structs.replace(
+            value, **{name: escape_surrogates(getattr(value, name)) for name in value.__struct_fields__}
+        )
+    if isinstance(value, tuple | list):
+        return type(value)(escape_surrogates(item) for item in value)
+    if isinstance(value, Mapping):
+        return {escape_surrogates(key): escape_surrogates(item) for key, item in value.items()}
+    return value

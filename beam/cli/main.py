@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from beam.base import startup
+from beam.base import own_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _import_command(argv: list[str]) -> Callable[[], object]:
     if quietly:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        startup.import_msgspec()
+        own_program.import_msgspec()
         from beam.cli import errors, plain  # noqa: F401 - imported now, so that it is there if an error occurs
 
         found = plain.command(argv)
@@ -59,14 +59,14 @@ def _import_command(argv: list[str]) -> Callable[[], object]:
 
 def main() -> NoReturn:
     """Run this process's command line and exit. This is the console script `beam`."""
-    startup.exit_fast(run_and_flush())
+    own_program.exit_fast(run_and_flush())
 
 
 def run_and_flush() -> int:
     """Run this process's command line, flush stdout and return the exit code."""
     from beam.cli import streams
 
-    startup.prepare()
+    own_program.prepare()
     streams.prepare()
     argv = sys.argv[1:]
     code = run(argv)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from beam import ExitCode
-from beam.base import startup
+from beam.base import own_program
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import option
@@ -56,7 +56,7 @@ def test(
     """
     from beam.cli.render.text import one_line, write_line
 
-    startup.allow_tls()
+    own_program.allow_tls()
     tried = call.beam.test_notify()
     for each in tried:
         if as_json:

@@ -1,7 +1,8 @@
 """Checks the fields of settings: their types, their ranges, their allowed values, and whether they belong to the
-agent's adapter.
+agent's adapter; and fills in `${NAME}` in the values of `env:`, from the environment of the process that runs the turn.
 
-Does not depend on where a field comes from, or on the effect of a setting.
+Does not depend on where a field comes from, or on the effect of a setting: what a stranger wrote is refused before its
+turn.
 """
 
 from __future__ import annotations
@@ -16,14 +17,63 @@ import msgspec
 from msgspec import Struct
 
 from beam.base import durations, typed_values
-from beam.base.errors import UsageError
-from beam.config.screen import check_patterns
+from beam.base.errors import ConfigError, UsageError
 from beam.config.source import Source, as_mapping, nearest_hint, nearest_or_all_hint
-from beam.config.variables import problem_in
-from beam.model.message import base_of
-from beam.model.rule_lists import RuleLists
-from beam.model.screen_profile import Dialog, Profile
+from beam.model.message import RuleLists, base_of
 from beam.model.settings import DURATIONS, ENVELOPES, AgentSettings
+
+_OPENED = "${"
+_REFERENCE = r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\})?"  # compiled where a value has one
+
+
+def problem_in(value: str) -> str:
+    """Return what is wrong with the references in the value of a variable; "" if nothing is."""
+    if _OPENED in value and any(found[0] == _OPENED for found in re.finditer(_REFERENCE, value)):
+        return "holds ${ without the name of a variable and }"
+    return ""
+
+
+def names_in(value: str) -> list[str]:
+    """Return the names of the variables that the value refers to."""
+    return [found[1] for found in re.finditer(_REFERENCE, value) if found[1]] if _OPENED in value else []
+
+
+def filled_env(env: Mapping[str, str], environ: Mapping[str, str], agent: str) -> dict[str, str]:
+    """Return the variables with each `${NAME}` replaced by that variable of `environ`, or by what follows `:-` if that
+    is not set or empty. `$${` becomes `${`.
+
+    Raises ConfigError for a variable that is not set and has no default.
+    """
+
+    def fill(key: str, value: str) -> str:
+        def one(found: re.Match[str]) -> str:
+            name, default = found[1], found[2]
+            if name is None:
+                return _OPENED
+            if default is not None:
+                return environ.get(name) or default
+            if name not in environ:
+                hint = f"set {name}, or write ${{{name}:-…}} with a default, or $${{{name}}} for this text itself"
+                raise ConfigError(f"{name} is not set, and `env.{key}` of {agent} asks for it", hint, subject=agent)
+            return environ[name]
+
+        return re.sub(_REFERENCE, one, value) if _OPENED in value else value
+
+    return {key: fill(key, value) for key, value in env.items()}
+
+
+def check_patterns(kind: type[Struct], name: str, value: object, at: tuple[str, ...], source: Source) -> None:
+    from beam.base import patterns
+    from beam.model.screen_profile import PATTERN_FIELDS, patterns_of
+
+    for text in patterns_of(kind, name, value):
+        known = PATTERN_FIELDS[kind][name]
+        problem = patterns.find_problem(text, whole_screen=known.whole_screen)
+        if not problem and known.group and text and patterns.count_groups(text) != 1:
+            problem = "needs exactly one group ( ): what it is to find; (?: ) is none"
+        if problem:
+            raise source.error(at, f"{text[:60]!r}: {problem}", "see docs/terminals.md")
+
 
 Fields = Mapping[str, object]
 ENV_PREFIX = "env."  # begins the key that sets one variable of the field `env`
@@ -306,6 +356,8 @@ def _refuse_nul(value: object, at: tuple[str, ...], source: Source) -> None:
 def screen_fields(given: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
     """Return the checked fields of a screen profile. Each pattern must compile and must not take long to match. Raises
     ConfigError."""
+    from beam.model.screen_profile import Dialog, Profile
+
     values = dict(as_mapping(given, at, source))
     given_dialogs = values.pop("dialogs", None)
     if "name" in values:

@@ -15,19 +15,10 @@ from msgspec import Struct
 
 from beam.base import files
 from beam.base.errors import ConfigError, DiskError, RefusedFileError
-from beam.config.fields import (
-    Fields,
-    check_adapter,
-    check_adapter_exists,
-    check_session,
-    fields_of,
-    settings_fields,
-)
-from beam.config.parsed import ParsedFiles
-from beam.config.source import Source, as_mapping, nearest_or_all_hint
-from beam.model.limits import Limits
+from beam.config.fields import Fields, check_adapter, check_adapter_exists, check_session, fields_of, settings_fields
+from beam.config.source import ParsedFiles, Source, as_mapping, nearest_or_all_hint
 from beam.model.message import NAME, NAME_RULE, PLAIN
-from beam.model.policy import Policy
+from beam.model.settings import Limits, Policy
 
 if TYPE_CHECKING:
     from beam.model.notification import NotifyTarget
@@ -163,7 +154,7 @@ def _env_profiles(given: object, source: Source, adapters: Collection[str]) -> d
 def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:
     """Return the folder that `state_dir:` names in the bytes of a YAML file, with `~` replaced by `home`; None if the
     file has no `state_dir:`."""
-    from beam.config.yaml_lines import parse_yaml
+    from beam.config.source import parse_yaml
 
     values, lines = parse_yaml(data, path)
     source = Source(str(path), lines)

@@ -14,24 +14,16 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from beam.base.digest import sha256
-from beam.base.errors import ConfigError, NotFoundError, UsageError
-from beam.base.near import nearest
-from beam.base.stamp import Stamp, stamp_of
+from beam.base.digest import Stamp, sha256, stamp_of
+from beam.base.errors import ConfigError, NotFoundError, UsageError, nearest
 from beam.config import file
 from beam.config.fields import Fields, adapter_of, check_adapter, check_session, setting_from_text, settings_fields
 from beam.config.file import ConfigFile
-from beam.config.narrow import limit_to_agent, without_allowing
-from beam.config.parsed import ParsedFiles
-from beam.config.source import Source
+from beam.config.source import ParsedFiles, Source
 from beam.config.source import nearest_or_all_hint as nearest_profile
-from beam.model.limits import Limits
-from beam.model.message import NAME, base_of, check_name
-from beam.model.policy import Policy
-from beam.model.rule_lists import RuleLists
-from beam.model.settings import AgentSettings
-from beam.root.paths import RootPaths
-from beam.root.user_dirs import config_dir, user_home
+from beam.model.message import NAME, RuleLists, base_of, check_name
+from beam.model.settings import AgentSettings, Limits, Policy, limit_to_agent, without_allowing
+from beam.root.paths import RootPaths, config_dir, user_home
 
 BEAM_YAML = "beam.yaml"
 USER_CONFIG_NAME = "config.yaml"

@@ -18,7 +18,7 @@ from beam.base.errors import BeamError, UsageError
 from beam.conversations.expect import Changes
 from beam.process import owned
 from beam.root.git_place import git_place
-from beam.root.user_dirs import user_home
+from beam.root.paths import user_home
 from beam.secrets.redact import redact_beginning
 from beam.worktree.repository import Repository
 from beam.worktree.snapshots import Bounds, Snapshots

@@ -15,7 +15,7 @@ from msgspec import Struct
 from beam.conversations.expect import command_words
 from beam.conversations.scenario import Command
 from beam.process import tree
-from beam.process.environment import environment
+from beam.process.program import environment
 from beam.secrets.redact import redact
 
 MAX_OUTPUT = 256 << 10

@@ -33,8 +33,8 @@ from beam.model.message import Message, Options, base_of
 from beam.model.outcome import Outcome, Status
 from beam.model.state import DEAD
 from beam.process import tree
-from beam.process.environment import fingerprint
 from beam.process.owned import owner_text
+from beam.process.program import fingerprint
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.journal import read_state

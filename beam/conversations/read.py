@@ -12,8 +12,7 @@ import msgspec
 from beam.base import files
 from beam.base.digest import sha256
 from beam.base.errors import ConfigError, DiskError, NotFoundError, UsageError
-from beam.config.source import Source, nearest_or_all_hint
-from beam.config.yaml_lines import parse_with_source
+from beam.config.source import Source, nearest_or_all_hint, parse_with_source
 from beam.conversations.expect import STEPLESS_CHECKS
 from beam.conversations.language import FILE, VARIABLE, VERSION
 from beam.conversations.scenario import (

@@ -16,7 +16,7 @@ from beam.conversations.changes import FolderChanges
 from beam.conversations.result import WorktreeResult
 from beam.conversations.run_worktree import RunWorktrees
 from beam.conversations.scenario import Scenario, Worktree
-from beam.root.user_dirs import data_dir
+from beam.root.paths import data_dir
 
 
 class RepeatWorktrees:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from beam.base import files
 from beam.base.errors import DiskError
 from beam.foreign.unreadable import UnreadableError
-from beam.model.limits import MIB
+from beam.model.settings import MIB
 
 _STEPS_PER_CHECK = 1000  # of SQLite's virtual machine between two checks of the limit
 _MAX_CHECKS = 20_000

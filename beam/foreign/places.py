@@ -15,7 +15,7 @@ from msgspec import Struct
 from beam.agents import registry
 from beam.agents.session_files import SessionReader, Sessions
 from beam.foreign.compressed import SUFFIX
-from beam.root.user_dirs import user_home
+from beam.root.paths import user_home
 
 _XDG = {"XDG_DATA_HOME": ".local/share", "XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state"}
 RUNNING = "CWD"  # the folder of a CLI that keeps its sessions where it runs

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from beam.base.errors import CorruptError
+from beam.model.message import RuleLists
 from beam.model.outcome import (
     COST_DIGITS,
     Class,
@@ -30,7 +31,6 @@ from beam.model.outcome import (
     Usage,
     Verdict,
 )
-from beam.model.rule_lists import RuleLists
 
 VERSION = 1
 

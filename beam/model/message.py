@@ -14,7 +14,24 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from beam.base import typed_values
 from beam.base.digest import sha256
 from beam.base.errors import CorruptError, UsageError
-from beam.model.rule_lists import RuleLists
+
+
+class RuleLists(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Three lists of rules about tool calls: which calls are denied, asked about, and allowed. A rule is a text like
+    `Bash(git log *)`, `Edit(src/**)` or `Read` (docs/access.md)."""
+
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+
+    def plus(self, other: "RuleLists") -> "RuleLists":
+        """Return the rules of both, without duplicates."""
+        return RuleLists(
+            deny=tuple(dict.fromkeys((*self.deny, *other.deny))),
+            ask=tuple(dict.fromkeys((*self.ask, *other.ask))),
+            allow=tuple(dict.fromkeys((*self.allow, *other.allow))),
+        )
+
 
 VERSION = 1
 PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
@@ -267,7 +284,7 @@ def with_fields(options: Options | None, fields: OptionFields, *, known: tuple[s
     options = Options() if options is None else _checked_options(options)
     for name in fields:
         if name not in Options.__struct_fields__:
-            from beam.base.near import nearest
+            from beam.base.errors import nearest
 
             near = nearest(name, (*Options.__struct_fields__, *known))
             hint = f"; did you mean {near!r}?" if near else f"; the options are {', '.join(Options.__struct_fields__)}"

@@ -10,9 +10,9 @@ from msgspec import UNSET, Raw, Struct, field
 
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
+from beam.model.message import RuleLists
 from beam.model.outcome import COST_DIGITS, Class, Status, Total, Usage
-from beam.model.policy import MAX_FAILURES, is_answer, is_trouble
-from beam.model.rule_lists import RuleLists
+from beam.model.settings import MAX_FAILURES, is_answer, is_trouble
 
 QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
     "queued",

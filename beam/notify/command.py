@@ -15,7 +15,7 @@ import msgspec
 from beam.base import own_program
 from beam.model.notification import Notification, NotifyTarget
 from beam.notify.spool import TryResult
-from beam.process.environment import environment
+from beam.process.program import environment
 from beam.secrets.redact import redact
 
 _TIMEOUT_S = 30

@@ -27,8 +27,7 @@ from beam.model.notification import NotifyTarget
 from beam.notify import spool
 from beam.notify.spool import Item, TryResult
 from beam.root import discovery
-from beam.root.paths import RootPaths
-from beam.root.user_dirs import user_home
+from beam.root.paths import RootPaths, user_home
 from beam.secrets.shown import blanked
 from beam.store.lock import try_lock
 from beam.trust import ledger

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from beam.process import landlock
-
 
 class Confinement(Struct, frozen=True, kw_only=True):
     """The paths that an agent's process can't change, and the exceptions. All paths are absolute.
@@ -27,6 +25,8 @@ class Confinement(Struct, frozen=True, kw_only=True):
     @property
     def encoded(self) -> bytes:
         """Return the confinement encoded as bytes for the guard (see `landlock.encode_paths`)."""
+        from beam.process import landlock
+
         return landlock.encode_paths(map(os.fsencode, self.protected), map(os.fsencode, self.allowed))
 
     def closed_folders(self) -> set[str]:
@@ -34,6 +34,8 @@ class Confinement(Struct, frozen=True, kw_only=True):
 
         No entry can be created directly in these folders, though their other entries stay writable.
         """
+        from beam.process import landlock
+
         return {os.fsdecode(folder) for folder in landlock.folders_leading_to(map(os.fsencode, self.protected))[0]}
 
 
@@ -44,6 +46,8 @@ def is_within(path: str, folder: str) -> bool:
 
 def reaches_into(protected: str, folder: str) -> bool:
     """Return whether protecting the path would also prevent new entries in the folder (a real path) or below it."""
+    from beam.process import landlock
+
     folders, ends = landlock.folders_leading_to([os.fsencode(protected)])
     return any(is_within(os.fsdecode(path), folder) for path in (*folders, *ends))
 

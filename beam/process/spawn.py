@@ -17,19 +17,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from beam.base import files, own_program
 from beam.base.errors import PASSING, BeamError, DiskError, ShortageError
-from beam.model.limits import DEFAULT
+from beam.model.settings import DEFAULT_LIMITS
 from beam.process import guard, table, tree
-from beam.process.confinement import Confinement
-from beam.process.lines import Tail
-from beam.process.pipes import GuardStatus, HeldProcess, Output, Pipe, do_nothing, enlarge_pipe, set_done
+from beam.process.pipes import GuardStatus, HeldProcess, Output, Pipe, Tail, do_nothing, enlarge_pipe, set_done
 from beam.process.program import check_executable, start_error
-from beam.process.stdout_file import StdoutFile
+
+if TYPE_CHECKING:
+    from beam.process.confinement import Confinement
+    from beam.process.stdout_file import StdoutFile
 
 EOF_SECONDS = 2.0  # after the guard's end: how long a process out of its reach may keep the agent's output open
 WRITE_BYTES = 64 * 1024
@@ -75,11 +76,11 @@ async def start(
     stdin: bool = False,
     stdout_in: Path | None = None,
     confinement: Confinement | None = None,
-    grace: float = DEFAULT.grace,
+    grace: float = DEFAULT_LIMITS.grace,
     unstarted: Path | None = None,
-    line_bytes: int = DEFAULT.line_bytes,
+    line_bytes: int = DEFAULT_LIMITS.line_bytes,
     piece_bytes: int = 0,
-    stderr_lines: int = DEFAULT.stderr_lines,
+    stderr_lines: int = DEFAULT_LIMITS.stderr_lines,
 ) -> Child:
     """Start the agent's process, which waits before its exec until `Child.go`.
 
@@ -128,7 +129,7 @@ async def start_in_terminal(
     rows: int,
     on_data: Callable[[bytes], None],
     confinement: Confinement | None = None,
-    grace: float = DEFAULT.grace,
+    grace: float = DEFAULT_LIMITS.grace,
 ) -> Child:
     """Start the agent's process on a terminal of its own.
 
@@ -346,6 +347,8 @@ class Child:
         with ExitStack() as of_the_guard, ExitStack() as ours:  # close the pipes; `ours` only if no guard starts
             slave = self._open_terminal(*terminal, of_the_guard, ours) if terminal else None
             if stdout_in:
+                from beam.process.stdout_file import StdoutFile
+
                 self._file = StdoutFile(self._loop, stdout_in, self._output.feed, self._output.end)
                 ours.callback(self._file.close)
                 of_the_guard.callback(self._file.close_sink)

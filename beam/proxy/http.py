@@ -20,7 +20,7 @@ from socketserver import TCPServer
 from types import TracebackType
 from typing import Any, Self
 
-from beam.model.limits import MIB
+from beam.model.settings import MIB
 
 BODY_LIMIT = 64 * MIB
 _STOP_TIMEOUT_S = 2.0

@@ -22,8 +22,8 @@ from msgspec import Struct
 
 from beam.base import files, typed_values
 from beam.base.errors import CorruptError, NotFoundError, UsageError
-from beam.model.limits import MIB
 from beam.model.outcome import Usage
+from beam.model.settings import MIB
 from beam.proxy.packing import Packer, Unpacker, blob_name, encode
 from beam.proxy.place import OpenFolder
 from beam.proxy.private import ANSWER_HEADERS

@@ -20,8 +20,7 @@ from beam.base import files, typed_values
 from beam.base.digest import sha256
 from beam.base.errors import CorruptError, DiskError, UsageError
 from beam.root import directories
-from beam.root.paths import CONFIG_NAME, ROOT_DIRS, AgentPaths, RootPaths
-from beam.root.user_dirs import state_dir, user_home
+from beam.root.paths import CONFIG_NAME, ROOT_DIRS, AgentPaths, RootPaths, state_dir, user_home
 from beam.secrets.shown import blanked
 
 FALSE_ROOT_NAME = ".beam"  # in a project folder it looks like state of beam, is named to a person, and never read

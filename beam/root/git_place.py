@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from beam.base import files
 from beam.base.errors import BeamError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 
 _MAX_BYTES = 4096
 _BRANCHES = "ref: refs/heads/"

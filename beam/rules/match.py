@@ -16,8 +16,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from beam.rules import shell
-from beam.rules.call import ToolCall
-from beam.rules.rule import Rule
+from beam.rules.rule import Rule, ToolCall
 
 Part = TypeVar("Part")
 FollowLinks = Callable[[str], str]

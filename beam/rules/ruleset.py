@@ -10,9 +10,9 @@ from msgspec import Struct
 from beam.rules.rule import BEHAVIOR_ORDER, Behavior, Rule, parse
 
 if TYPE_CHECKING:
-    from beam.model.rule_lists import RuleLists
-    from beam.rules.call import ToolCall
+    from beam.model.message import RuleLists
     from beam.rules.match import AgentPlace
+    from beam.rules.rule import ToolCall
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class Ruleset(Struct, frozen=True):
     @property
     def lists(self) -> RuleLists:
         """Return the texts of the rules, in one list per behavior."""
-        from beam.model.rule_lists import RuleLists
+        from beam.model.message import RuleLists
 
         return RuleLists(**{word: tuple(rule.text for rule in self.with_behavior(word)) for word in BEHAVIOR_ORDER})
 

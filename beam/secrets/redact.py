@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from beam.secrets import gaps
+from beam.secrets import kinds
 from beam.secrets.kinds import KINDS, SECRET_FORMS, WIDEST, SecretForm
 
 __all__ = [
@@ -147,7 +147,7 @@ class _Scan:
         self, text: str, *, context: str = "", is_all: bool, is_new_word: bool = False, is_framed: bool = False
     ) -> None:
         self.original = text
-        self.folded = gaps.fold(text, is_all=is_all, is_framed=is_framed)
+        self.folded = kinds.fold(text, is_all=is_all, is_framed=is_framed)
         self.text = context + (text if self.folded is None else self.folded.text)
         self.lowered = _lowered(self.text)
         self.is_all = is_all
@@ -222,7 +222,7 @@ class _Scan:
         self.spans.append((self._shown, end, kind))
         yield f"[redacted:{kind}]"
         if self.folded is not None:
-            yield gaps.sequences(self.original[self._shown : end])
+            yield kinds.sequences(self.original[self._shown : end])
         self._shown = end
 
     def is_behind_gap(self, position: int) -> bool:
@@ -311,7 +311,7 @@ class Stream:
         shown = "".join(scan.pieces())
         self.count += scan.count
         self._context, self._held, self._is_new_word = scan.context, scan.rest, scan.is_new_word
-        self._is_framed = framed or gaps.first_border(scan.yielded) is not None
+        self._is_framed = framed or kinds.first_border(scan.yielded) is not None
         return shown
 
 
@@ -331,7 +331,7 @@ _PREFIX_BYTES_ANY_CASE = tuple({row.prefix.encode() for row in SECRET_FORMS if r
 # JSON escapes of ordinary characters, of borders and of colour sequences. They can hide a prefix or split it, and so
 # can the bytes of `_HIDING_BYTES`.
 _HIDING_ESCAPE = re.compile(rb"\\(?:u(?:00(?:[2-7]|[19]b)|25)|x[19]b\[|033\[|e\[|/)")
-_HIDING_BYTES = tuple({sign.encode()[:2] for sign in (*gaps.BORDERS, "\x9b")})
+_HIDING_BYTES = tuple({sign.encode()[:2] for sign in (*kinds.BORDERS, "\x9b")})
 
 
 def may_contain_secret(data: bytes) -> bool:

@@ -1,7 +1,12 @@
-"""Requests to the process that holds an agent: files in `control/new`, each answered by a `control.done` event in the
-journal."""
+"""Requests to the process that holds an agent, and its open permission requests, as files.
+
+A control request is a file in `control/new`, and is answered by a `control.done` event in the journal. An open
+permission request (an ask) is a file `asks/<id>.json`, a cache for people to read. If a file and the journal differ,
+the journal is right.
+"""
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +17,47 @@ from beam.base import files
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError, LimitError
 from beam.base.faults import crash_point
+from beam.model import events
+from beam.model.events import Event, PermissionAsked
+from beam.model.message import ID
+
+ASK_EVENTS = (PermissionAsked, events.PermissionDecided, events.PermissionCancelled)
+
+
+def update_ask_files(directory: Path, event: Event) -> None:
+    """Update the files of the asks after this event, one of ASK_EVENTS, was written to the journal."""
+    match event:
+        case events.PermissionAsked():
+            crash_point("ask.recorded")
+            _write_ask(directory, event)
+            crash_point("ask.shown")
+        case events.PermissionDecided() | events.PermissionCancelled():
+            crash_point("decision.recorded")
+            _remove_ask(directory, f"{event.ask_id}.json")
+            crash_point("decision.shown")
+
+
+def rebuild_ask_files(directory: Path, open_asks: Mapping[str, PermissionAsked]) -> None:
+    """Write the files of these open asks, and remove all other files from the directory."""
+    wanted = {f"{ask_id}.json" for ask_id in open_asks}
+    found = set(files.names(directory))
+    for name in found - wanted:
+        _remove_ask(directory, name)
+    for ask in open_asks.values():
+        if f"{ask.ask_id}.json" not in found:
+            _write_ask(directory, ask)
+
+
+def _write_ask(directory: Path, asked: PermissionAsked) -> None:
+    if ID.match(asked.ask_id):
+        with contextlib.suppress(DiskError):  # the turn goes on without its file: `beam asks` reads the journal
+            files.replace(directory / f"{asked.ask_id}.json", msgspec.json.encode(asked) + b"\n")
+
+
+def _remove_ask(directory: Path, name: str) -> None:
+    with contextlib.suppress(DiskError):
+        files.remove(directory / name)
+
 
 DecisionVerb = Literal["approve", "amend", "deny"]
 ForwardedVerb = Literal["steer", "set", "query", "act"]

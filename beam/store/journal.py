@@ -19,10 +19,10 @@ from beam.base import files
 from beam.base.clock import Clock, rfc3339
 from beam.base.errors import CorruptError, DiskError
 from beam.base.faults import crash_point
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.model import events
 from beam.model.events import AnyEvent, Event
-from beam.model.limits import Limits
+from beam.model.settings import Limits
 from beam.model.state import Snapshot, State, apply, forget_old_messages
 from beam.secrets.redact import redact_event
 from beam.store.chain import Chain

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from beam.base import files, typed_values
 from beam.base.errors import BeamError, DiskError, ExitCode, RefusedFileError, UnfinishedError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.model.message import ID, Options
 from beam.model.outcome import Outcome
 

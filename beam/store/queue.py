@@ -19,8 +19,8 @@ from beam.base import files
 from beam.base.clock import Clock
 from beam.base.errors import CorruptError, DiskError, LimitError, UsageError
 from beam.base.faults import crash_point
-from beam.model.limits import Limits
 from beam.model.message import ID, Message, decode, encode
+from beam.model.settings import Limits
 from beam.root.paths import ARCHIVED
 from beam.store.lock import short_lock
 

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from beam.base.clock import rfc3339
-from beam.base.errors import DiskError, NotFoundError, UsageError
-from beam.base.near import nearest
+from beam.base.errors import DiskError, NotFoundError, UsageError, nearest
 from beam.teams import claude_files, model
 from beam.teams.model import LEAD, Member, Roster, inbox_name
 from beam.teams.task_files import TaskFiles

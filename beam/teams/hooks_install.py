@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from beam.base import files, typed_values
 from beam.base.errors import ConfigError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.teams import hook
 
 MARK = "# beam team hook"

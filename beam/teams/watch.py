@@ -18,7 +18,7 @@ from beam.agents.claude import history
 from beam.base.clock import rfc3339
 from beam.model.events import Event, Notice
 from beam.process import table, tree
-from beam.root.user_dirs import state_dir, user_home
+from beam.root.paths import state_dir, user_home
 from beam.secrets.redact import redact_event
 from beam.teams import disk, model
 from beam.teams.changes import Changes

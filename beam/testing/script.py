@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from beam.base import files, yaml_bounds
-from beam.base.errors import DiskError
-from beam.base.near import nearest
+from beam.base.errors import DiskError, nearest
 
 _MAX_BYTES = 1 << 20  # the same limit as for a settings file
 SHIPPED_SCRIPTS = Path(__file__).parent / "scripts"

@@ -16,14 +16,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from beam.config.fields import adapter_of
+from beam.config.fields import adapter_of, names_in
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, SCENARIO, Config, ResolvedAgent
-from beam.config.variables import names_in
 from beam.model.autoloaded import Finding
-from beam.model.limits import Limits
 from beam.model.message import PLAIN
-from beam.model.policy import Policy
-from beam.model.settings import DURATIONS, AgentSettings
+from beam.model.settings import DURATIONS, AgentSettings, Limits, Policy
 from beam.trust import effects, scan
 
 if TYPE_CHECKING:

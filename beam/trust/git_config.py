@@ -20,11 +20,10 @@ from msgspec import Struct, structs
 
 from beam.base import files
 from beam.base.errors import BeamError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.model.autoloaded import Finding
 from beam.model.message import Access
 from beam.trust import scan
-from beam.trust.git_index import submodules
 
 T = TypeVar("T")
 _PROGRAM_KEYS = frozenset(("core.fsmonitor", "diff.external", "gpg.program"))
@@ -220,6 +219,8 @@ class _Repository:
     def submodule_folders(self) -> list[Path]:
         """Return the folders in the repository's work tree that its index lists as submodules, because git looks into
         each of them."""
+        from beam.trust.git_index import submodules
+
         named: list[str] = []
         for file in (self._git_dir / "index", *_shared_indexes(self._git_dir)):
             try:

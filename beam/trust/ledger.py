@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from beam.base import files, typed_values
 from beam.base.errors import CorruptError, DiskError
 from beam.model.autoloaded import Finding
-from beam.root.user_dirs import state_dir
+from beam.root.paths import state_dir
 from beam.trust.scan import birth_ns, digest_of
 
 TRUST_VARIABLE = "BEAM_TRUST"

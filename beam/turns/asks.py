@@ -24,7 +24,7 @@ from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
 from beam.model.message import new_id
 from beam.model.outcome import BY_DEFAULT, BY_RULE, Denial, Status
-from beam.rules.call import ToolCall
+from beam.rules.rule import ToolCall
 from beam.rules.ruleset import Ruling
 from beam.turns.input import TurnInput, folder_of
 from beam.turns.request import Record, TurnRequest

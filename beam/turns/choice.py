@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from beam.agents.base import Adapter, Capabilities, Face
-from beam.agents.options import OPTIONS
-from beam.agents.ruled import enforcer_of
+from beam.agents.options import OPTIONS, enforcer_of
 from beam.base.errors import UnsupportedError
 from beam.model.message import RANK, Access, Options
 from beam.model.settings import AgentSettings

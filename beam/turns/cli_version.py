@@ -11,23 +11,63 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, structs
 
-from beam.agents.base import Card
-from beam.agents.versions import untested_note, version_number, what_is_broken
+from beam.agents.base import BrokenVersion, Card
 from beam.base import files, own_program, typed_values
 from beam.base.clock import Clock, parse_rfc3339, rfc3339
 from beam.base.errors import BeamError
 from beam.model import events
 from beam.process import spawn
-from beam.process.environment import environment
+from beam.process.program import environment
 from beam.secrets.redact import redact
 from beam.turns.choice import AUTO_MODES, choose_face
 from beam.turns.request import TurnRequest, find_executable
+
+_VERSION_NUMBER = r"\d{1,9}(?:\.\d{1,9})+"
+
+
+def untested_note(version: str, tested: Sequence[str]) -> str:
+    """Return a note about a version that beam was not tested with; "" for a tested or an unknown version."""
+    if (
+        not tested
+        or not version
+        or version in tested
+        or _number_parts(version) in [_number_parts(each) or None for each in tested]
+    ):
+        return ""
+    newest = max(tested, key=_number_parts)
+    found = re.search(_VERSION_NUMBER, version)
+    if found is None:
+        return f"its version is not the tested {newest}"
+    than = "newer" if _number_parts(found[0]) > _number_parts(newest) else "older"
+    return f"{than} than {newest}, which beam was tested with"
+
+
+def version_number(version: str) -> str:
+    """Return the version number in the text that a CLI prints, "" if there is none."""
+    found = re.search(_VERSION_NUMBER, version)
+    return found[0] if found else ""
+
+
+def what_is_broken(version: str, known: Sequence[BrokenVersion]) -> str:
+    """Return what does not work in the protocol of this version, "" if no such problem is known."""
+    number = _number_parts(version)
+    for each in known:
+        if number and _number_parts(each.first) <= number <= _number_parts(each.last or each.first):
+            return each.what
+    return ""
+
+
+def _number_parts(version: str) -> tuple[int, ...]:
+    number = version_number(version)
+    return tuple(int(part) for part in number.split(".")) if number else ()
+
 
 _TIMEOUT_S = 10.0
 _GRACE_S = 1.0

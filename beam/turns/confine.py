@@ -20,10 +20,9 @@ from beam.agents.base import Card, Face, Turn
 from beam.base import files, own_program
 from beam.base.errors import BeamError, DiskError
 from beam.model import events
-from beam.process import landlock
 from beam.process.confinement import Confinement, aliases, is_within, reaches_into
-from beam.root.ownership import read_mountinfo
-from beam.root.user_dirs import config_dir, state_dir, user_home
+from beam.root.directories import read_mountinfo
+from beam.root.paths import config_dir, state_dir, user_home
 
 if TYPE_CHECKING:
     from beam.process.links import LinkSearch
@@ -129,8 +128,14 @@ def confinement_means(card: Card, version: int | None = None) -> str:
         return ""
     if card.own_sandbox:
         return "own sandbox"
-    version = landlock.abi() if version is None else version
+    version = _landlock_version() if version is None else version
     return f"Landlock (ABI {version})" if version else "looked for links only"
+
+
+def _landlock_version() -> int:
+    from beam.process import landlock
+
+    return landlock.abi()
 
 
 async def turn_confinement(
@@ -156,7 +161,7 @@ async def turn_confinement(
     inside = tuple(path for path in paths if path not in outside)
     _refuse_hard_links(own, card)
     notices = [_unprotected_notice(path, turn, card) for path in inside]
-    version = landlock.abi() if version is None else version
+    version = _landlock_version() if version is None else version
     if not version:
         notices = [await _search_links(card, turn, outside), *notices]
     of_its_own = (turn.scratch, *(() if any(is_within(cwd, os.path.realpath(path)) for path in outside) else (cwd,)))

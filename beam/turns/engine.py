@@ -18,7 +18,7 @@ import msgspec
 from beam.agents.base import Host, Launch, Turn, Verdict
 from beam.base.clock import Awake, rfc3339
 from beam.base.faults import crash_point
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Status

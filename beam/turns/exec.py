@@ -13,10 +13,10 @@ from beam.agents.base import Decoder, ErrorReader, Exec, Exit, Launch, PieceRead
 from beam.base.errors import LimitError
 from beam.base.faults import crash_point
 from beam.model import events
-from beam.model.limits import KIB, Limits
 from beam.model.outcome import Status
+from beam.model.settings import KIB, Limits
 from beam.process import spawn
-from beam.process.lines import Piece
+from beam.process.pipes import Piece
 from beam.turns.engine import TICK_S, Engine
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput

@@ -21,13 +21,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from beam.agents.base import Capabilities, Card, Face, Host, Launch, Turn
-from beam.agents.options import check_options
-from beam.agents.ruled import check_rules
+from beam.agents.options import check_options, check_rules
 from beam.base.errors import NotFoundError, UnsupportedError
-from beam.model.limits import Limits
 from beam.model.message import Access, Message
-from beam.model.settings import ENVELOPES, AgentSettings
-from beam.process.environment import environment
+from beam.model.settings import ENVELOPES, AgentSettings, Limits
+from beam.process.program import environment
 from beam.turns.choice import access_of, needed_features
 from beam.turns.confine import TurnConfinement
 from beam.turns.request import TurnRequest

@@ -22,9 +22,9 @@ from beam.agents.model_route import Route, router_of
 from beam.base import files
 from beam.base.errors import BeamError, CorruptError, UnsupportedError, UsageError
 from beam.model import events
-from beam.model.limits import MIB
 from beam.model.message import Options, Recording
 from beam.model.outcome import Class, ModelCallCounts, Status, Usage
+from beam.model.settings import MIB
 from beam.process import tree
 from beam.proxy.budget import Budget
 from beam.proxy.options import ProxyCounts, ProxyOptions

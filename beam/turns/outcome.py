@@ -18,10 +18,9 @@ from beam.base import durations
 from beam.base.errors import BeamError, LimitError, NotFoundError, ShortageError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event, TurnFinished, TurnStarted
-from beam.model.message import RANK, Access
+from beam.model.message import RANK, Access, RuleLists
 from beam.model.outcome import BY_DEFAULT, BY_RULE, Class, Denial, SessionNote, Status, denial_text, exit_code
-from beam.model.policy import is_answer
-from beam.model.rule_lists import RuleLists
+from beam.model.settings import is_answer
 from beam.secrets.redact import redact_event
 from beam.turns.asks import is_denied_by_rule
 from beam.turns.choice import max_access_of_messages

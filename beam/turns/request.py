@@ -16,11 +16,10 @@ from beam.agents.base import Adapter, Host
 from beam.base.errors import NotFoundError
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import Limits
 from beam.model.message import Access, Message
 from beam.model.outcome import Total
-from beam.model.settings import AgentSettings
-from beam.process.environment import absolute_folders
+from beam.model.settings import AgentSettings, Limits
+from beam.process.program import absolute_folders
 from beam.rules.ruleset import Ruleset
 from beam.turns.confine import OwnDirectories
 

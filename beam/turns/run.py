@@ -26,7 +26,6 @@ from beam.model.outcome import Class, Status
 from beam.turns import confine
 from beam.turns import exec as exec_face
 from beam.turns.choice import REASON_KEPT, choose_face
-from beam.turns.cli_version import version_for_turn
 from beam.turns.confine import TurnConfinement
 from beam.turns.handle import Stop, TurnHandle, TurnServices
 from beam.turns.input import TurnInput, folder_of, turn_of
@@ -59,7 +58,11 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
         pieces.record_overdue()
         services.poll()
 
-    cli = await version_for_turn(order, clock)
+    cli = None
+    if order.adapter.card.versions:
+        from beam.turns.cli_version import version_for_turn
+
+        cli = await version_for_turn(order, clock)
     if cli is not None:
         order = msgspec.structs.replace(order, unfit=cli.unfit, is_broken=cli.is_broken)
     try:

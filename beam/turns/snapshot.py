@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam.base.errors import BeamError, UnsupportedError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.model.events import WorkTreeRecorded
 from beam.root.git_place import GitPlace, git_place
 from beam.worktree import git

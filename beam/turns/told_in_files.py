@@ -20,9 +20,8 @@ from beam.base.errors import DiskError
 from beam.foreign import database
 from beam.foreign.places import places
 from beam.foreign.unreadable import UnreadableError
-from beam.model.limits import MIB
 from beam.model.outcome import Class, Status, Usage
-from beam.model.policy import is_answer
+from beam.model.settings import MIB, is_answer
 
 _HEAD_BYTES = 64 << 10  # of the first line of a session's file
 _TAIL_BYTES = 4 * MIB  # a session's file is read only from here to its end

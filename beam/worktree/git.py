@@ -14,7 +14,7 @@ import signal
 from typing import TypeVar
 
 from beam.base.errors import DiskError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.worktree.calls import GitCall, GitCalls, GitError
 
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from beam.base.errors import UsageError
-from beam.root.user_dirs import user_home
+from beam.root.paths import user_home
 from beam.trust import git_config, ledger
 from beam.worktree import git
 from beam.worktree.calls import GitCall, GitCalls, GitError, call_in_folder

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from beam.base import files
 from beam.base.errors import BeamError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.root.git_place import GitPlace, git_directory
 from beam.worktree import index as indexes
 from beam.worktree.calls import (

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct
 
 from beam.agents.base import Decoder, ErrorReader, Exit, Turn, Verdict
 from beam.model import events
-from beam.process.lines import LineSplitter
+from beam.process.pipes import LineSplitter
 
 Decode = Callable[[Turn], Decoder]
 

@@ -16,10 +16,9 @@ from beam.agents.base import Exit, Host, Launch, PieceReader, Turn, Verdict
 from beam.base.errors import LimitError, UnsupportedError, UsageError
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import DEFAULT
 from beam.model.outcome import Class, Status
-from beam.model.settings import AgentSettings
-from beam.process.lines import LineSplitter, Piece
+from beam.model.settings import DEFAULT_LIMITS, AgentSettings
+from beam.process.pipes import LineSplitter, Piece
 
 
 def turn(*argv: str | tuple[str, ...], text: str = "hi", settings: dict[str, Any] | None = None, **fields: Any) -> Turn:
@@ -104,9 +103,12 @@ def test_what_a_person_writes_may_be_an_option_of_the_program() -> None:
 
 def test_a_prompt_too_long_for_an_argument_is_a_limit() -> None:
     with pytest.raises(LimitError, match="122881 bytes"):
-        launched("prog", "{prompt}", text="x" * (DEFAULT.argv_text_bytes + 1))
-    assert len(launched("prog", "{prompt}", text="x" * DEFAULT.argv_text_bytes).argv[1]) == DEFAULT.argv_text_bytes
-    assert launched("prog", text="x" * (DEFAULT.argv_text_bytes + 1)).stdin is not None
+        launched("prog", "{prompt}", text="x" * (DEFAULT_LIMITS.argv_text_bytes + 1))
+    assert (
+        len(launched("prog", "{prompt}", text="x" * DEFAULT_LIMITS.argv_text_bytes).argv[1])
+        == DEFAULT_LIMITS.argv_text_bytes
+    )
+    assert launched("prog", text="x" * (DEFAULT_LIMITS.argv_text_bytes + 1)).stdin is not None
 
 
 def test_a_nul_in_an_argument_is_unsupported() -> None:

@@ -16,7 +16,7 @@ from beam.agents import registry
 from beam.agents.base import Content, HasTerminal, Host, Launch, Turn
 from beam.agents.link import HasDialogue
 from beam.base.errors import BeamError
-from beam.model.rule_lists import RuleLists
+from beam.model.message import RuleLists
 from beam.model.settings import AgentSettings
 from beam.rules.ruleset import combine, rules_of
 from tests.support import expected

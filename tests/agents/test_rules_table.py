@@ -12,9 +12,9 @@ from msgspec import structs
 from beam.agents import registry
 from beam.agents.base import HasTerminal, Host, Launch, Turn
 from beam.agents.link import HasDialogue
-from beam.agents.ruled import check_rules, enforcer_of
+from beam.agents.options import check_rules, enforcer_of
 from beam.base.errors import UnsupportedError
-from beam.model.rule_lists import RuleLists
+from beam.model.message import RuleLists
 from beam.model.settings import AgentSettings
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from tests.support.ruled import ARGUMENTS, RULES

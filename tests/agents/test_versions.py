@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam.agents.base import BrokenVersion
-from beam.agents.versions import untested_note, version_number, what_is_broken
+from beam.turns.cli_version import untested_note, version_number, what_is_broken
 
 BROKEN = (BrokenVersion(first="2.1.9", what="it hangs"), BrokenVersion(first="3.0.0", last="3.10.1", what="no asks"))
 

@@ -303,7 +303,7 @@ def test_only_a_root_of_the_caller_is_looked_at(root: Root, monkeypatch: pytest.
         asked.append((home, uid))
         raise DiskError("another user's")
 
-    monkeypatch.setattr("beam.root.ownership.check_owner", check)
+    monkeypatch.setattr("beam.root.directories.check_owner", check)
     for act in (shown, lambda root: adopted(root, found)):
         with refused(DiskError, "another user's"):
             act(root)

@@ -16,8 +16,8 @@ import pytest
 
 from beam.api import broker
 from beam.api.broker import BrokerStatus
+from beam.base import __version__
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.base.version import __version__
 from beam.broker.holder import registry
 from beam.broker.holder.registry import BrokerFile
 from beam.broker.serving import life

@@ -107,7 +107,7 @@ def test_a_root_its_journals_and_its_last_errors_are_reported(root: Root, monkey
     record(root, "box", started(), finished(status="failed", reason="why", exit_code=1), closed())
     record(root, "box", started(message_id="l"), lane="aaaa")
     monkeypatch.setattr(doctor, "check", lambda home, environ: ["odd"])
-    monkeypatch.setattr(doctor.ownership, "filesystem_of", lambda path, mounts: "")
+    monkeypatch.setattr(doctor.directories, "filesystem_of", lambda path, mounts: "")
     found = list(checks(root.context))
     assert found[:4] == [
         Check(what="root", result="ok", detail=f"{where} (unknown file system)"),
@@ -116,7 +116,7 @@ def test_a_root_its_journals_and_its_last_errors_are_reported(root: Root, monkey
         Check(what="journal box (once aaaa)", result="ok", detail="whole"),
     ]
     assert found[-1] == Check(what="error box", result="note", detail="2023-11-14 22:13:20 UTC failed: why [m-1]")
-    monkeypatch.setattr(doctor.ownership, "filesystem_of", lambda path, mounts: "ext4")
+    monkeypatch.setattr(doctor.directories, "filesystem_of", lambda path, mounts: "ext4")
     assert next(checks(root.context)).detail == f"{where} (ext4)"
 
 

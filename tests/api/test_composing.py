@@ -16,9 +16,8 @@ from beam.api.verbs.sending import SendVerbs
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UsageError
 from beam.broker.holder.control import NO_KEPT_PROCESS
 from beam.model import events
-from beam.model.message import Message, Options, Payload, Recording, SessionContext
-from beam.model.rule_lists import RuleLists
-from beam.process.environment import fingerprint
+from beam.model.message import Message, Options, Payload, Recording, RuleLists, SessionContext
+from beam.process.program import fingerprint
 from tests.support.context import Root
 from tests.support.journals import closed, finished, record, started, turn
 from tests.support.refused import refused

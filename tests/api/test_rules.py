@@ -10,7 +10,7 @@ from msgspec import structs
 from beam.api import manage, rules
 from beam.api.rules import RuleLine, RuleTried
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
-from beam.model.rule_lists import RuleLists
+from beam.model.message import RuleLists
 from tests.support.context import Root
 from tests.support.refused import refused
 

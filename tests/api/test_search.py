@@ -9,7 +9,7 @@ import pytest
 from beam.api.search import search
 from beam.base.errors import CorruptError, UsageError
 from beam.model import events
-from beam.model.limits import DEFAULT
+from beam.model.settings import DEFAULT_LIMITS
 from beam.root import discovery
 from beam.store.journal import Journal
 from beam.store.search_index import SearchIndex
@@ -21,7 +21,7 @@ def say(root: Root, agent: str, text: str) -> None:
     paths.dir.mkdir(parents=True, exist_ok=True)
     paths.journal.mkdir(exist_ok=True)
     root.clock.sleep(1)
-    journal = Journal.open(paths.journal, agent, root.clock, DEFAULT)
+    journal = Journal.open(paths.journal, agent, root.clock, DEFAULT_LIMITS)
     journal.append(events.Text(text=text), turn=3, message_id="m1")
     journal.close()
 

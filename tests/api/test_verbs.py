@@ -9,12 +9,7 @@ import pytest
 
 from beam.api import Beam
 from beam.api.messages import PendingMessage
-from beam.base.errors import (
-    NotFoundError,
-    UnfinishedError,
-    UnsupportedError,
-    UsageError,
-)
+from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.model import events
 from beam.model.message import Message
 from beam.model.settings import AgentSettings

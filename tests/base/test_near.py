@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.base.near import nearest
+from beam.base.errors import nearest
 
 KNOWN = ("status", "send", "queue", "remove", "reply", "SIGKILL", "claude", "codex")
 

@@ -15,10 +15,9 @@ from msgspec import Struct
 from beam.base import durations, errors, faults, moments, patterns, steps, yaml_bounds
 from beam.base.clock import Awake, local_time, parse_rfc3339, recorded_ns, rfc3339
 from beam.base.digest import blake2b, sha256
-from beam.base.errors import BeamError, CorruptError, ExitCode, SignalledError, UsageError
-from beam.base.near import nearest
+from beam.base.errors import BeamError, CorruptError, ExitCode, SignalledError, UsageError, nearest
 from beam.base.steps import Steps, run_async, run_blocking
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from tests.support.context import FakeClock
 from tests.support.refused import refused
 

@@ -19,6 +19,7 @@ from beam.model.message import (
     Options,
     Payload,
     Recording,
+    RuleLists,
     SessionContext,
     Spent,
     decode,
@@ -26,7 +27,6 @@ from beam.model.message import (
     sent_id,
 )
 from beam.model.outcome import Status
-from beam.model.rule_lists import RuleLists
 from beam.process import tree
 from beam.store.outbox import Answer, Request
 from tests.support.context import Root

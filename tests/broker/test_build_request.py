@@ -12,9 +12,8 @@ import pytest
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox.build_request import beam_executable, build_turn_request, rules_for, sender_of
 from beam.model import events
-from beam.model.message import Message, Options, SessionContext
+from beam.model.message import Message, Options, RuleLists, SessionContext
 from beam.model.outcome import Status, Total, Usage
-from beam.model.rule_lists import RuleLists
 from beam.process import tree
 from tests.broker.test_turn import Recordings
 from tests.support.context import Root

@@ -9,8 +9,8 @@ import pytest
 
 from beam.base.errors import BeamError, LimitError, NotFoundError, UsageError
 from beam.broker.inbox.compose import Caller, check_text, compose, replace_surrogates
-from beam.model.limits import Limits
 from beam.model.message import Message, Options, Payload, SessionContext, Spent, encode
+from beam.model.settings import Limits
 from tests.support.context import FakeClock
 
 PERSON = Caller()

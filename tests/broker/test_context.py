@@ -8,7 +8,7 @@ import pytest
 
 from beam.broker.asking.agent_requests import carry_out
 from beam.broker.inbox.context import RootContext
-from beam.config.parsed import PARSED_JSON
+from beam.config.source import PARSED_JSON
 from beam.root import discovery
 from beam.root.paths import RootPaths
 from tests.support.context import FakeClock

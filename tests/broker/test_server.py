@@ -16,10 +16,9 @@ from beam.broker.inbox.build_request import plan_turn
 from beam.broker.serving import server
 from beam.broker.serving.server import Server, has_sender_environment, wait_for_sender
 from beam.model import events
-from beam.model.message import Message, Options
-from beam.model.rule_lists import RuleLists
+from beam.model.message import Message, Options, RuleLists
 from beam.model.settings import AgentSettings
-from beam.process.environment import fingerprint
+from beam.process.program import fingerprint
 from beam.store.queue import Queue
 from beam.turns.choice import choose_face
 from beam.turns.handle import Stop

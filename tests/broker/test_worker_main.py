@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beam.base import files, startup
+from beam.base import files, own_program
 from beam.base.errors import DiskError, UsageError
 from beam.broker.holder import stranded
 from beam.broker.holder.lease import AgentLease
@@ -28,7 +28,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RootContext, AgentPath
         found.append((context, paths))
 
     monkeypatch.setattr(worker, "drain_with_lanes", serve)
-    monkeypatch.setattr(startup, "prepare_long_run", lambda: None)  # this process goes on
+    monkeypatch.setattr(own_program, "prepare_long_run", lambda: None)  # this process goes on
     return found
 
 

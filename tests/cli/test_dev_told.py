@@ -18,7 +18,7 @@ from typer.main import get_command
 
 import beam
 from beam import ExitCode
-from beam.base import startup
+from beam.base import own_program
 from beam.base.errors import BeamError, NotFoundError, SignalledError
 from beam.cli import app, completion, dev, errors, main, man, streams
 from beam.cli.context import Context
@@ -492,7 +492,7 @@ def test_what_can_not_be_flushed_is_an_error_of_a_command_that_had_none(
 
 def test_the_process_ends_at_once_with_the_code(entered: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
-    monkeypatch.setattr(startup.os, "_exit", ended.append)
+    monkeypatch.setattr(own_program.os, "_exit", ended.append)
     entered.code = 5
     main.main()
     monkeypatch.setattr(sys, "stderr", Lost(OSError()))

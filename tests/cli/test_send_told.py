@@ -15,9 +15,8 @@ from beam.cli import printer as printing
 from beam.cli import send as sending
 from beam.conversations.comparing import AgentScore, Comparison
 from beam.model import events
-from beam.model.message import Options, Recording
+from beam.model.message import Options, Recording, RuleLists
 from beam.model.outcome import Status
-from beam.model.rule_lists import RuleLists
 from tests.support.chatting import message, outcome
 from tests.support.inside import Inside, Told
 

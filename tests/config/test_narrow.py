@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import ConfigError, NotFoundError, UsageError
-from beam.config.narrow import limit_to_agent
 from beam.config.resolve import Config, load
 from beam.model.message import NAME, base_of, check_name
-from beam.model.settings import AgentSettings
+from beam.model.settings import AgentSettings, limit_to_agent
 from beam.root.paths import AgentPaths, RootPaths
 
 ADAPTERS = ("claude", "codex", "scripted")

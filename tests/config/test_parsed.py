@@ -10,7 +10,7 @@ import pytest
 
 from beam.base.errors import ConfigError
 from beam.config import resolve
-from beam.config.parsed import PARSED_JSON, ParsedFiles
+from beam.config.source import PARSED_JSON, ParsedFiles
 from beam.root.paths import RootPaths
 
 YAML = b"agents:\n  x: {command: [cat, -u], retries: 2, timeout: 1.5}\ndefaults: {access: read}\n"
@@ -36,7 +36,7 @@ def remembered(root: Path, data: bytes = YAML) -> tuple[object, object]:
 def test_the_same_bytes_are_not_parsed_again(root: Path) -> None:
     first = remembered(root)
     code = (
-        "import sys; from pathlib import Path; from beam.config.parsed import ParsedFiles\n"
+        "import sys; from pathlib import Path; from beam.config.source import ParsedFiles\n"
         f"found = ParsedFiles(Path({str(root)!r})).parse({YAML!r}, Path({str(WHERE)!r}))\n"
         "assert 'yaml' not in sys.modules\nprint(repr(found))"
     )

@@ -11,8 +11,7 @@ import pytest
 from beam.base.errors import ConfigError, NotFoundError, UsageError
 from beam.config import resolve
 from beam.config.resolve import Config, parse_agent_json
-from beam.model.limits import Limits
-from beam.model.settings import AgentSettings
+from beam.model.settings import AgentSettings, Limits
 from beam.root.directories import create
 from beam.root.paths import RootPaths
 

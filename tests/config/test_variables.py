@@ -7,9 +7,8 @@ import json
 import pytest
 
 from beam.base.errors import ConfigError
-from beam.config.fields import setting_from_text, settings_fields
+from beam.config.fields import filled_env, names_in, problem_in, setting_from_text, settings_fields
 from beam.config.source import Source
-from beam.config.variables import filled_env, names_in, problem_in
 from tests.support.cli import Cli
 
 ENVIRON = {"KEY": "k", "EMPTY": "", "HOME": "/home/me"}

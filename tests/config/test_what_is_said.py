@@ -9,11 +9,9 @@ import pytest
 from beam.base.errors import BeamError, ConfigError, NotFoundError
 from beam.config import file, resolve
 from beam.config.fields import setting_from_text, settings_from_text
-from beam.config.parsed import PARSED_JSON, ParsedFiles
 from beam.config.resolve import with_state_dir
-from beam.config.source import Source
-from beam.config.yaml_lines import parse_yaml
-from beam.model.rule_lists import RuleLists
+from beam.config.source import PARSED_JSON, ParsedFiles, Source, parse_yaml
+from beam.model.message import RuleLists
 from tests.config.test_resolve import ADAPTERS, Folder
 
 PATH = Path("/folder/beam.yaml")

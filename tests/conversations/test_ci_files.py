@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from beam.base.version import __version__
+from beam.base import __version__
 from tests.real.install import actionlint
 from tests.support.checkout import checkout
 from tests.support.cli import Cli

@@ -27,7 +27,7 @@ from beam.model.message import Options, Recording
 from beam.model.outcome import Class, ModelCallCounts, Outcome, Status, Usage
 from beam.process import tree
 from beam.process.owned import owner_text
-from beam.root.user_dirs import data_dir
+from beam.root.paths import data_dir
 from beam.turns.handle import Stop
 from tests.broker.test_broker_control import ask
 from tests.support.context import Root

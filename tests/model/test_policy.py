@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from beam.model.message import Spent
 from beam.model.outcome import Class, Status
-from beam.model.policy import (
+from beam.model.settings import (
     Circuit,
     Policy,
     backoff_pause,

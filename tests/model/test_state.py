@@ -15,7 +15,7 @@ from beam.base.clock import rfc3339
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
 from beam.model.outcome import Class, Denial, ModelUsage, Point, Status, Total, Usage
-from beam.model.policy import MAX_FAILURES
+from beam.model.settings import MAX_FAILURES
 from beam.model.state import (
     CLOSED,
     DEAD,

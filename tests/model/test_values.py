@@ -9,10 +9,10 @@ import pytest
 from msgspec import Raw, structs
 
 from beam.model import events, outcome, prices, screen_profile
+from beam.model.message import RuleLists
 from beam.model.notification import Notification, NotifyTarget, ValueReference
 from beam.model.outcome import Class, Denial, ModelCallCounts, ModelUsage, Point, Status, Total, Usage, Verdict
 from beam.model.prices import Tokens
-from beam.model.rule_lists import RuleLists
 
 # -- figures that no turn can have -----------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.process.environment import DENIED_VARIABLES, LOADER_VARIABLES, absolute_folders, environment, fingerprint
+from beam.process.program import DENIED_VARIABLES, LOADER_VARIABLES, absolute_folders, environment, fingerprint
 
 
 def test_a_child_gets_the_environment_of_the_process_and_what_was_configured() -> None:

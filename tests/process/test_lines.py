@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.process.lines import LineSplitter, Piece, Tail
+from beam.process.pipes import LineSplitter, Piece, Tail
 
 STREAM = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\0", b"\xff\xfe", b"\r"])).map(b"".join)
 

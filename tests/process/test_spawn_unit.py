@@ -13,8 +13,7 @@ import pytest
 
 from beam.base.errors import BeamError
 from beam.process import spawn
-from beam.process.lines import Tail
-from beam.process.pipes import Output, do_nothing
+from beam.process.pipes import Output, Tail, do_nothing
 
 
 def child() -> spawn.Child:

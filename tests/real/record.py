@@ -25,7 +25,7 @@ from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
 from beam.agents.claude.history import slug
 from beam.model.message import Access
-from beam.process.lines import LineSplitter
+from beam.process.pipes import LineSplitter
 from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS, Cli, pinned
 from tests.real.install import bin_directories

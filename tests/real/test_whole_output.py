@@ -16,7 +16,7 @@ import pytest
 
 from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
-from beam.process.lines import LineSplitter
+from beam.process.pipes import LineSplitter
 from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS
 from tests.support.cli import Cli, processes_with

@@ -13,8 +13,7 @@ import pytest
 from msgspec import UNSET, structs
 
 from beam import Beam, UnfinishedError
-from beam.model.message import Message, Options, Payload, Recording, decode, encode
-from beam.model.rule_lists import RuleLists
+from beam.model.message import Message, Options, Payload, Recording, RuleLists, decode, encode
 from tests.support.claims import refused
 from tests.support.cli import Cli, eventually, is_held
 from tests.support.moved import moved_root

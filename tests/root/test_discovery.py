@@ -21,8 +21,7 @@ from beam.root.discovery import (
     root_at,
     roots_of_same_folder,
 )
-from beam.root.paths import RootPaths
-from beam.root.user_dirs import state_dir
+from beam.root.paths import RootPaths, state_dir
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import ConfigError, DiskError, UsageError
-from beam.root import directories, ownership, user_dirs
+from beam.root import directories, paths
 from beam.root.paths import RootPaths
 
 MOUNTINFO = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> RootPaths:
 
 
 def check(root: RootPaths, **more: object) -> None:
-    ownership.check(root, uid=os.getuid(), mountinfo=MOUNTINFO, **more)  # type: ignore[arg-type]
+    directories.check_usable(root, uid=os.getuid(), mountinfo=MOUNTINFO, **more)  # type: ignore[arg-type]
 
 
 # -- creating
@@ -141,17 +141,17 @@ def test_a_group_counts_as_ones_own_only_where_nobody_else_is_in_it(
     uid: int, gid: int, members: list[str], private: bool
 ) -> None:
     user = pwd.struct_passwd(("ann", "x", uid, uid, "", "/home/ann", "/bin/sh"))
-    assert ownership.is_private_group(grp.struct_group(("ann", "x", gid, members)), user) is private
+    assert directories.is_private_group(grp.struct_group(("ann", "x", gid, members)), user) is private
 
 
 def test_roots_and_configurations_of_another_user_are_refused(root: RootPaths) -> None:
     with pytest.raises(DiskError, match="belongs to another user"):
-        ownership.check_owner(root, uid=os.getuid() + 1)
+        directories.check_owner(root, uid=os.getuid() + 1)
     bare = RootPaths(root.root.parent / "bare-root", root.root.parent / "bare")
     bare.project.mkdir()
     bare.config_file.write_text("")
     with pytest.raises(ConfigError, match="belongs to another user"):
-        ownership.check_owner(bare, uid=os.getuid() + 1)
+        directories.check_owner(bare, uid=os.getuid() + 1)
 
 
 def test_a_linked_root_is_refused_and_its_target_named(root: RootPaths, tmp_path: Path) -> None:
@@ -185,8 +185,8 @@ def test_a_linked_beam_yaml_is_checked_where_it_lies(root: RootPaths, tmp_path: 
     ],
 )
 def test_the_file_system_is_that_of_the_nearest_topmost_mount(path: str, kind: str) -> None:
-    assert ownership.filesystem_of(Path(path), MOUNTINFO) == kind
-    assert ownership.filesystem_of(Path(path), "") == ""
+    assert directories.filesystem_of(Path(path), MOUNTINFO) == kind
+    assert directories.filesystem_of(Path(path), "") == ""
 
 
 @pytest.mark.parametrize(
@@ -195,21 +195,21 @@ def test_the_file_system_is_that_of_the_nearest_topmost_mount(path: str, kind: s
 def test_file_systems_without_dependable_locks_are_refused_unless_allowed(where: str, kind: str) -> None:
     shared = RootPaths(Path(where) / "root", Path("/"))
     with pytest.raises(DiskError, match=f"allow_fs: .{kind}"):
-        ownership.check_filesystem(shared, mountinfo=MOUNTINFO)
-    ownership.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=[kind])
-    ownership.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=["nfs", "fuse", "9p"])
+        directories.check_filesystem(shared, mountinfo=MOUNTINFO)
+    directories.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=[kind])
+    directories.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=["nfs", "fuse", "9p"])
     with pytest.raises(DiskError):
-        ownership.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=["smb"])
+        directories.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=["smb"])
 
 
 # -- the user's directories
 
 
 def test_xdg_directories_are_absolute_or_the_default() -> None:
-    assert user_dirs.state_dir({"HOME": "/h"}) == Path("/h/.local/state/beam")
-    assert user_dirs.state_dir({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == Path("/s/beam")
-    assert user_dirs.config_dir({"HOME": "/h", "XDG_CONFIG_HOME": "relative"}) == Path("/h/.config/beam")
-    assert user_dirs.config_dir({}).is_absolute()
+    assert paths.state_dir({"HOME": "/h"}) == Path("/h/.local/state/beam")
+    assert paths.state_dir({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == Path("/s/beam")
+    assert paths.config_dir({"HOME": "/h", "XDG_CONFIG_HOME": "relative"}) == Path("/h/.config/beam")
+    assert paths.config_dir({}).is_absolute()
 
 
 def test_each_part_of_an_agent_has_its_own_place(root: RootPaths) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beam.base.errors import ConfigError, CorruptError, DiskError, UsageError
-from beam.root import directories, discovery, ownership, user_dirs
+from beam.root import directories, discovery, paths
 from beam.root.git_place import GitPlace, git_directory, git_place
 from beam.root.paths import ELSEWHERE_HINT, AgentPaths, RootPaths, disk_error
 from tests.support.refused import refused
@@ -156,31 +156,31 @@ def test_a_disk_that_fails_is_reported_with_what_was_tried(
 def test_what_is_not_ones_own_is_reported_with_the_ways_out(home: RootPaths) -> None:
     directories.create(home)
     me = os.getuid()
-    ownership.check(home, uid=me, mountinfo="")
+    directories.check_usable(home, uid=me, mountinfo="")
     hint = f"take it over with chown if you trust what is in it, or keep beam's state elsewhere: {ELSEWHERE_HINT}"
     with refused(DiskError, f"{home.root} belongs to another user (uid {me})", hint, subject=str(home.root)):
-        ownership.check_owner(home, uid=me + 1)
+        directories.check_owner(home, uid=me + 1)
     home.root.chmod(0o720)
     said = f"{home.root} can be written by other users"
     with refused(DiskError, said, f"take that away: chmod go-w {home.root}", subject=str(home.root)):
-        ownership.check_owner(home, uid=me)
+        directories.check_owner(home, uid=me)
     home.root.chmod(0o700)
     file = home.config_file
     file.mkdir()
     with refused(ConfigError, f"{file} is not a file", "move it away", subject=str(file)):
-        ownership.check_owner(home, uid=me)
+        directories.check_owner(home, uid=me)
     file.rmdir()
     file.touch()
     file.chmod(0o622)
     with refused(
         ConfigError, f"{file} can be written by other users", f"take that away: chmod go-w {file}", subject=str(file)
     ):
-        ownership.check_owner(home, uid=me)
+        directories.check_owner(home, uid=me)
     link = RootPaths(home.root.with_name("link"), home.project)
     link.root.symlink_to(home.root)
     said = f"{link.root} is a symbolic link; beam uses real directories only"
     with refused(DiskError, said, f"use the directory itself: --root {home.root}", subject=str(link.root)):
-        ownership.check_owner(link, uid=me)
+        directories.check_owner(link, uid=me)
 
 
 @pytest.mark.parametrize(
@@ -204,16 +204,16 @@ def test_a_shared_file_system_is_refused_unless_it_is_allowed(kind: str, family:
         f"keep beam's state on a local disk ({ELSEWHERE_HINT}), or write `allow_fs: [{kind}]` into your config.yaml",
         subject=str(home.root),
     ):
-        ownership.check_filesystem(home, mountinfo=mounts)
+        directories.check_filesystem(home, mountinfo=mounts)
     for allowed in (kind, family):
-        ownership.check_filesystem(home, allow_fs=[allowed], mountinfo=mounts)
-    ownership.check_filesystem(home, mountinfo=mounts.replace(kind, "ext4"))
+        directories.check_filesystem(home, allow_fs=[allowed], mountinfo=mounts)
+    directories.check_filesystem(home, mountinfo=mounts.replace(kind, "ext4"))
 
 
 def test_lines_that_are_no_mounts_say_nothing() -> None:
     mounts = "short - ext4\n1 2 3:4 / / rw no dash\n1 2 3:4 / /a\\040b rw - xfs x\n1 2 3:4 / / rw - ext4 x\n"
-    assert ownership.filesystem_of(Path("/a b/c"), mounts) == "xfs"
-    assert ownership.filesystem_of(Path("/c"), mounts) == "ext4" and ownership.filesystem_of(Path("/c"), "") == ""
+    assert directories.filesystem_of(Path("/a b/c"), mounts) == "xfs"
+    assert directories.filesystem_of(Path("/c"), mounts) == "ext4" and directories.filesystem_of(Path("/c"), "") == ""
 
 
 # -- finding -----------------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_a_root_without_its_folder_is_reported(home: RootPaths, environ: dict[st
     discovery.create(home)
     assert discovery.root_at(root, environ) == home
     home.project.rmdir()
-    for named, given in ((f"--root {root} ", root), ("", user_dirs.state_dir(environ) / "projects/x")):
+    for named, given in ((f"--root {root} ", root), ("", paths.state_dir(environ) / "projects/x")):
         with refused(
             DiskError,
             f"the folder {home.project} is gone, to which the root {given} belongs",
@@ -290,24 +290,22 @@ def test_a_root_is_named_by_its_folder(name: str, slug: str, environ: dict[str, 
 
 def test_the_directories_of_a_user_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     at = {"HOME": "/h"}
-    assert user_dirs.state_dir(at) == Path("/h/.local/state/beam") and user_dirs.config_dir(at) == Path(
-        "/h/.config/beam"
-    )
-    assert user_dirs.data_dir(at) == Path("/h/.local/share/beam")
-    assert user_dirs.state_dir({**at, "BEAM_STATE": "/s"}) == Path("/s")
-    assert user_dirs.state_dir({**at, "BEAM_STATE": "s", "XDG_STATE_HOME": "/x"}) == Path("/x/beam")
-    assert user_dirs.data_dir({**at, "XDG_DATA_HOME": "x"}) == Path("/h/.local/share/beam")
+    assert paths.state_dir(at) == Path("/h/.local/state/beam") and paths.config_dir(at) == Path("/h/.config/beam")
+    assert paths.data_dir(at) == Path("/h/.local/share/beam")
+    assert paths.state_dir({**at, "BEAM_STATE": "/s"}) == Path("/s")
+    assert paths.state_dir({**at, "BEAM_STATE": "s", "XDG_STATE_HOME": "/x"}) == Path("/x/beam")
+    assert paths.data_dir({**at, "XDG_DATA_HOME": "x"}) == Path("/h/.local/share/beam")
     import pwd
 
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=f"/home/{uid == os.getuid()}"))
-    assert user_dirs.user_home({"HOME": "h"}) == Path("/home/True")
+    assert paths.user_home({"HOME": "h"}) == Path("/home/True")
 
     def nobody(_: int) -> None:
         raise KeyError
 
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     with refused(DiskError, "this user has no home directory", "set HOME to a folder of your own"):
-        user_dirs.user_home({})
+        paths.user_home({})
 
 
 # -- git ---------------------------------------------------------------------------------------------------------------

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from beam.base.errors import UsageError
-from beam.model.rule_lists import RuleLists
+from beam.model.message import RuleLists
 from beam.rules import rule as of_rules
 from beam.rules import shell
-from beam.rules.call import ToolCall, host_of, parse_call
 from beam.rules.match import AgentPlace, allowing_rules, may_match
-from beam.rules.rule import Rule, parse
+from beam.rules.rule import Rule, ToolCall, host_of, parse, parse_call
 from beam.rules.ruleset import Ruleset, Ruling, combine, rules_of
 
 HERE = AgentPlace("/work", "/home/me")

@@ -7,10 +7,9 @@ import posixpath
 
 import pytest
 
-from beam.model.rule_lists import RuleLists
-from beam.rules.call import ToolCall, host_of, parse_call
+from beam.model.message import RuleLists
 from beam.rules.match import AgentPlace, allowing_rules, may_match
-from beam.rules.rule import parse
+from beam.rules.rule import ToolCall, host_of, parse, parse_call
 from beam.rules.ruleset import Ruleset, combine, rules_of
 
 PLACE = AgentPlace("/p", "/home/me")

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam.base.errors import UsageError
-from beam.rules.call import parse_call
-from beam.rules.rule import parse
+from beam.rules.rule import parse, parse_call
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import random
 import pytest
 
 from beam.rules import shell
-from beam.rules.call import ToolCall
 from beam.rules.match import AgentPlace, allowing_rules, may_match
-from beam.rules.rule import parse
+from beam.rules.rule import ToolCall, parse
 
 HERE = AgentPlace("/p", "/home/me")
 PUSHES = [

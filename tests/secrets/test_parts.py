@@ -12,9 +12,8 @@ import pytest
 
 from beam.base.errors import BeamError
 from beam.model import events
-from beam.secrets import gaps, keyring, kinds, redact
-from beam.secrets.gaps import MOVE, fold
-from beam.secrets.kinds import SECRET_FORMS, PatternPart
+from beam.secrets import keyring, kinds, redact
+from beam.secrets.kinds import MOVE, SECRET_FORMS, PatternPart, fold
 
 KEY = "ghp_" + "aB3" * 12
 MARK = "[redacted:github-token]"
@@ -179,7 +178,7 @@ def test_a_folded_text_knows_where_each_character_was() -> None:
     assert [folded.origin(index) for index in range(8)] == [0, 1, 6, 7, 8, 12, 13, 13]
     assert [folded.origin_end(index) for index in range(7)] == [0, 1, 2, 7, 8, 9, 13]
     assert [folded.is_behind_gap(index) for index in range(6)] == [False, False, True, False, False, True]
-    assert (gaps.sequences("a\x1b[1mb\\u001b[0mc"), gaps.first_border("a│b"), gaps.first_border("ab")) == (
+    assert (kinds.sequences("a\x1b[1mb\\u001b[0mc"), kinds.first_border("a│b"), kinds.first_border("ab")) == (
         "\x1b[1m",
         2,
         None,

@@ -14,8 +14,8 @@ from beam.api.verify import find_damage
 from beam.base import files
 from beam.base.errors import CorruptError, DiskError
 from beam.model import events
-from beam.model.limits import DEFAULT, Limits
 from beam.model.outcome import Status
+from beam.model.settings import DEFAULT_LIMITS, Limits
 from beam.store.chain import Chain, ChainCheck
 from beam.store.journal import Journal, Reader, read_state, segments
 from tests.support.context import SMALL, FakeClock
@@ -23,12 +23,12 @@ from tests.support.context import SMALL, FakeClock
 DONE = events.TurnFinished(status=Status.COMPLETED, reply="done")
 
 
-def begin(directory: Path, limits: Limits = DEFAULT) -> Journal:
+def begin(directory: Path, limits: Limits = DEFAULT_LIMITS) -> Journal:
     directory.mkdir(exist_ok=True)
     return Journal.open(directory, "a", FakeClock(), limits)
 
 
-def filled(directory: Path, *texts: str, limits: Limits = DEFAULT) -> Path:
+def filled(directory: Path, *texts: str, limits: Limits = DEFAULT_LIMITS) -> Path:
     """A journal that says these texts, closed; its newest segment."""
     journal = begin(directory, limits)
     for text in texts:

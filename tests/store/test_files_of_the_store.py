@@ -16,7 +16,7 @@ from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, RefusedFileError, UsageError
 from beam.model import events
 from beam.root import discovery
-from beam.store import asks, control, lanes, outbox, queue
+from beam.store import control, lanes, outbox, queue
 from beam.store.outbox import (
     Answer,
     OpenTurn,
@@ -180,9 +180,9 @@ def steps(monkeypatch: pytest.MonkeyPatch, module: Any) -> list[str]:
 
 def test_an_asks_file_is_written_and_removed_between_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, list[str]]] = []
-    monkeypatch.setattr(asks, "crash_point", lambda name: seen.append((name, files.names(tmp_path))))
-    asks.update_files(tmp_path, ASKED)
-    asks.update_files(tmp_path, events.PermissionCancelled(ask_id="a-1"))
+    monkeypatch.setattr(control, "crash_point", lambda name: seen.append((name, files.names(tmp_path))))
+    control.update_ask_files(tmp_path, ASKED)
+    control.update_ask_files(tmp_path, events.PermissionCancelled(ask_id="a-1"))
     assert seen == [
         ("ask.recorded", []),
         ("ask.shown", ["a-1.json"]),
@@ -194,7 +194,7 @@ def test_an_asks_file_is_written_and_removed_between_its_steps(tmp_path: Path, m
 def test_asks_that_have_a_file_keep_it(tmp_path: Path) -> None:
     (tmp_path / "a-1.json").write_text("as it was")
     second = msgspec.structs.replace(ASKED, ask_id="a-2")
-    asks.rebuild(tmp_path, {"a-1": ASKED, "a-2": second})
+    control.rebuild_ask_files(tmp_path, {"a-1": ASKED, "a-2": second})
     assert (tmp_path / "a-1.json").read_text() == "as it was"
     assert (tmp_path / "a-2.json").read_bytes() == msgspec.json.encode(second) + b"\n"
 

@@ -10,7 +10,7 @@ import pytest
 
 from beam.base.errors import CorruptError
 from beam.model import events
-from beam.model.limits import DEFAULT
+from beam.model.settings import DEFAULT_LIMITS
 from beam.store.journal import Journal
 from beam.store.segment import Fold, Segment, read_state, segments
 from tests.support.context import FakeClock
@@ -18,7 +18,7 @@ from tests.support.context import FakeClock
 
 def begin(directory: Path, fold: Fold | None = None) -> Journal:
     directory.mkdir(exist_ok=True)
-    return Journal.open(directory, "a", FakeClock(), DEFAULT, fold=fold)
+    return Journal.open(directory, "a", FakeClock(), DEFAULT_LIMITS, fold=fold)
 
 
 def last(directory: Path) -> Path:

@@ -20,8 +20,8 @@ from beam.base import files
 from beam.base.errors import CorruptError, DiskError, RefusedFileError
 from beam.model import events
 from beam.model.events import AnyEvent
-from beam.model.limits import DEFAULT, Limits
 from beam.model.outcome import Status
+from beam.model.settings import DEFAULT_LIMITS, Limits
 from beam.model.state import State
 from beam.store import journal as module
 from beam.store import segment as of_segments
@@ -30,7 +30,7 @@ from tests.support.context import SMALL, FakeClock
 from tests.support.folded import fold
 
 
-def begin(directory: Path, limits: Limits = DEFAULT, clock: FakeClock | None = None) -> Journal:
+def begin(directory: Path, limits: Limits = DEFAULT_LIMITS, clock: FakeClock | None = None) -> Journal:
     directory.mkdir(exist_ok=True)
     return Journal.open(directory, "a", clock or FakeClock(), limits)
 
@@ -230,9 +230,9 @@ def test_a_real_file_size_limit_is_a_disk_error_and_readers_are_not_disturbed(tm
     code = (
         "import resource, signal, sys; from pathlib import Path; from beam.model import events\n"
         "from beam.base.errors import DiskError, RefusedFileError; from beam.store.journal import Journal\n"
-        "from beam.base.clock import SystemClock; from beam.model.limits import DEFAULT\n"
+        "from beam.base.clock import SystemClock; from beam.model.settings import DEFAULT_LIMITS\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "journal = Journal.open(Path(sys.argv[1]), 'a', SystemClock(), DEFAULT)\n"
+        "journal = Journal.open(Path(sys.argv[1]), 'a', SystemClock(), DEFAULT_LIMITS)\n"
         "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard)); said = 0\n"
         "try:\n"

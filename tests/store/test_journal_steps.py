@@ -11,8 +11,8 @@ import pytest
 from beam.base import files
 from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.model import events
-from beam.model.limits import DEFAULT, Limits
 from beam.model.outcome import Status
+from beam.model.settings import DEFAULT_LIMITS, Limits
 from beam.store import journal as module
 from beam.store import segment as of_segments
 from beam.store.journal import Journal, Reader, read_event, segments
@@ -46,7 +46,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def begin(directory: Path, limits: Limits = DEFAULT) -> Journal:
+def begin(directory: Path, limits: Limits = DEFAULT_LIMITS) -> Journal:
     directory.mkdir(exist_ok=True)
     return Journal.open(directory, "a", FakeClock(), limits)
 
@@ -110,7 +110,7 @@ def test_a_name_that_could_not_be_synced_is_synced_with_the_next_event_that_must
         raise DiskError("can't sync")
 
     (tmp_path / "j").mkdir()
-    journal = Journal(tmp_path / "j", "a", FakeClock(), DEFAULT)
+    journal = Journal(tmp_path / "j", "a", FakeClock(), DEFAULT_LIMITS)
     with monkeypatch.context() as change:
         change.setattr(files, "sync_directory", refuse)
         with pytest.raises(DiskError, match="can't sync"):

@@ -9,7 +9,7 @@ import pytest
 from beam.base import files
 from beam.base.errors import CorruptError
 from beam.model import events
-from beam.model.limits import Limits
+from beam.model.settings import Limits
 from beam.store.journal import Journal, Reader, segments
 from beam.store.reader import last_events
 from tests.support.context import FakeClock

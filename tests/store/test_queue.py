@@ -13,8 +13,8 @@ import pytest
 
 from beam.base import files
 from beam.base.errors import CorruptError, DiskError, LimitError, UsageError
-from beam.model.limits import DEFAULT, Limits
 from beam.model.message import Message, Payload, keyed_id, new_id, reply_id
+from beam.model.settings import DEFAULT_LIMITS, Limits
 from beam.store.lock import short_lock
 from beam.store.queue import BOXES, Entry, Queue, entry_of
 from tests.support.context import NOON_NS, FakeClock
@@ -63,7 +63,7 @@ def test_only_ascii_digits_make_a_position() -> None:
 def test_messages_wait_in_the_order_of_arrival_though_the_clock_goes_backwards(queue: Queue) -> None:
     clock = FakeClock()
     for name in "zyxw":
-        assert queue.put(message(name), clock, DEFAULT)
+        assert queue.put(message(name), clock, DEFAULT_LIMITS)
         clock.now -= 10**12
     assert ids(queue) == ["a-z", "a-y", "a-x", "a-w"]
     positions = [entry.position for entry in queue.entries("new")]
@@ -73,15 +73,15 @@ def test_messages_wait_in_the_order_of_arrival_though_the_clock_goes_backwards(q
 @pytest.mark.parametrize("lost", [b"", b"\0\0\0", b"%020d" % 7])
 def test_the_order_holds_though_the_last_position_was_lost_with_the_power(queue: Queue, lost: bytes) -> None:
     clock = FakeClock()
-    queue.put(message("1"), clock, DEFAULT)
+    queue.put(message("1"), clock, DEFAULT_LIMITS)
     queue.put_lock.write_bytes(lost)
     clock.now -= 10**12
-    queue.put(message("0"), clock, DEFAULT)
+    queue.put(message("0"), clock, DEFAULT_LIMITS)
     assert ids(queue) == ["a-1", "a-0"]
 
 
 def test_several_are_put_in_their_order_at_once_or_none_is(queue: Queue) -> None:
-    assert queue.put_all([message(name) for name in "cba"], FakeClock(), DEFAULT) == 3
+    assert queue.put_all([message(name) for name in "cba"], FakeClock(), DEFAULT_LIMITS) == 3
     assert ids(queue) == ["a-c", "a-b", "a-a"]
     with pytest.raises(LimitError, match="3 messages wait for a, the limit is 4"):
         queue.put_all([message("e"), message("d")], FakeClock(), Limits(waiting=4))
@@ -107,16 +107,16 @@ def test_a_full_queue_refuses_and_a_reply_is_exempt(queue: Queue) -> None:
 
 def test_a_keyed_message_is_put_once_wherever_the_first_is(queue: Queue) -> None:
     clock = FakeClock()
-    assert queue.put(message("k"), clock, DEFAULT, known=lambda: False)
+    assert queue.put(message("k"), clock, DEFAULT_LIMITS, known=lambda: False)
     for box in ("new", "cur", "dead"):
         entry = queue.find("a-k")
         assert entry is not None
         if entry.box != box:
             queue.move(entry, box)
-        assert not queue.put(message("k"), clock, DEFAULT, known=lambda: False)
+        assert not queue.put(message("k"), clock, DEFAULT_LIMITS, known=lambda: False)
     queue.remove(Entry(NOON_NS, "a-k", "dead"))
-    assert not queue.put(message("k"), clock, DEFAULT, known=lambda: True)
-    assert queue.put(message("k"), clock, DEFAULT, known=lambda: False)
+    assert not queue.put(message("k"), clock, DEFAULT_LIMITS, known=lambda: True)
+    assert queue.put(message("k"), clock, DEFAULT_LIMITS, known=lambda: False)
 
 
 @pytest.mark.parametrize(("module", "call"), [("files", "write"), ("files", "fsync"), ("queue", "pwrite")])
@@ -131,10 +131,10 @@ def test_a_put_that_the_disk_refuses_publishes_nothing(
     target = files if module == "files" else queue_module
     monkeypatch.setattr(target.os, call, full)
     with pytest.raises(DiskError, match="No space left"):
-        queue.put(message("1"), FakeClock(), DEFAULT)
+        queue.put(message("1"), FakeClock(), DEFAULT_LIMITS)
     monkeypatch.undo()
     assert [files.names(queue.directory / box) for box in BOXES] == [[], [], [], []]
-    assert queue.put(message("1"), FakeClock(), DEFAULT)
+    assert queue.put(message("1"), FakeClock(), DEFAULT_LIMITS)
 
 
 def test_a_message_whose_name_could_not_be_synced_is_taken_back(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,12 +143,12 @@ def test_a_message_whose_name_could_not_be_synced_is_taken_back(queue: Queue, mo
 
     monkeypatch.setattr(files, "sync_directory", broken)
     with pytest.raises(DiskError, match="can't sync"):
-        queue.put(message("1"), FakeClock(), DEFAULT)
+        queue.put(message("1"), FakeClock(), DEFAULT_LIMITS)
     assert ids(queue) == []
 
 
 def test_a_message_knows_how_many_wait_before_it_and_what_is_no_message_is_not_among_them(queue: Queue) -> None:
-    queue.put_all([message(name) for name in "ab-c"], FakeClock(), DEFAULT)
+    queue.put_all([message(name) for name in "ab-c"], FakeClock(), DEFAULT_LIMITS)
     (queue.directory / "new" / ".a-b.json.swp").touch()
     entries = list(queue.each("new"))
     assert [queue.count_ahead(entry) for entry in entries] == [0, 1, 2, 3]
@@ -159,7 +159,7 @@ def test_a_message_knows_how_many_wait_before_it_and_what_is_no_message_is_not_a
 def test_a_message_is_found_though_it_moves_while_it_is_looked_for(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue.put(message("1"), FakeClock(), DEFAULT)
+    queue.put(message("1"), FakeClock(), DEFAULT_LIMITS)
     entry = queue.move(queue.entries("new")[0], "cur")
     real = Queue.find_in
 
@@ -176,7 +176,7 @@ def test_a_message_is_found_though_it_moves_while_it_is_looked_for(
 
 
 def test_what_dead_writers_left_is_swept_and_nothing_else(queue: Queue) -> None:
-    queue.put(message("1"), FakeClock(), DEFAULT)
+    queue.put(message("1"), FakeClock(), DEFAULT_LIMITS)
     (queue.directory / "tmp" / "left").write_text("half")
     queue.sweep()
     assert files.names(queue.directory / "tmp") == []
@@ -186,7 +186,7 @@ def test_what_dead_writers_left_is_swept_and_nothing_else(queue: Queue) -> None:
 def test_a_rewritten_message_keeps_its_place(queue: Queue) -> None:
     clock = FakeClock()
     for name in "12":
-        queue.put(message(name), clock, DEFAULT)
+        queue.put(message(name), clock, DEFAULT_LIMITS)
     first = queue.entries("new")[0]
     queue.rewrite(first, message("1", "edited"))
     assert ids(queue) == ["a-1", "a-2"]
@@ -206,7 +206,7 @@ def test_eight_processes_that_put_at_once_lose_nothing_and_share_no_position(que
     code = (
         "import sys; from pathlib import Path; from beam.store.queue import Queue\n"
         "from beam.base.clock import SystemClock\n"
-        "from beam.model.limits import Limits; from beam.model.message import Message, Payload\n"
+        "from beam.model.settings import Limits; from beam.model.message import Message, Payload\n"
         "queue = Queue(Path(sys.argv[1]), Path(sys.argv[2])); clock = SystemClock(); limits = Limits(waiting=1000)\n"
         "for n in range(50):\n"
         "    id = f'a-{sys.argv[3]}x{n:02}'\n"
@@ -235,11 +235,11 @@ def test_a_message_that_could_neither_be_synced_nor_taken_back_is_said_to_be_the
 
     monkeypatch.setattr("beam.base.files.sync_directory", fail)
     with pytest.raises(DiskError, match="can't sync") as gone:
-        queue.put(message("1"), FakeClock(), DEFAULT)
+        queue.put(message("1"), FakeClock(), DEFAULT_LIMITS)
     assert (ids(queue), "taken back" in gone.value.message) == ([], False)
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(DiskError, match="a-2 could not be withdrawn: it may run") as left:
-        queue.put(message("2"), FakeClock(), DEFAULT)
+        queue.put(message("2"), FakeClock(), DEFAULT_LIMITS)
     assert ids(queue) == ["a-2"]
     assert "beam queue drop a-2" in left.value.hint
 
@@ -247,9 +247,9 @@ def test_a_message_that_could_neither_be_synced_nor_taken_back_is_said_to_be_the
 @pytest.mark.parametrize("written", [b"9" * 20, b"%020d" % (2**63 - 1), b"%020d" % 2**63])
 def test_a_position_that_nothing_can_follow_is_taken_for_a_lost_one(queue: Queue, written: bytes) -> None:
     clock = FakeClock()
-    queue.put(message("1"), clock, DEFAULT)
+    queue.put(message("1"), clock, DEFAULT_LIMITS)
     queue.put_lock.write_bytes(written)
-    queue.put(message("2"), clock, DEFAULT)
+    queue.put(message("2"), clock, DEFAULT_LIMITS)
     assert ids(queue) == ["a-1", "a-2"]
 
 
@@ -257,9 +257,9 @@ def test_a_position_that_nothing_can_follow_is_taken_for_a_lost_one(queue: Queue
 def test_messages_are_in_order_whatever_year_the_clock_has(queue: Queue, now: int) -> None:
     clock = FakeClock(now)
     for name in "cba":
-        queue.put(message(name), clock, DEFAULT)
+        queue.put(message(name), clock, DEFAULT_LIMITS)
     clock.now = NOON_NS
-    queue.put(message("last"), clock, DEFAULT)
+    queue.put(message("last"), clock, DEFAULT_LIMITS)
     assert ids(queue) == ["a-c", "a-b", "a-a", "a-last"]
     assert all(0 < entry.position < 2**63 for entry in queue.entries("new"))
 
@@ -267,14 +267,14 @@ def test_messages_are_in_order_whatever_year_the_clock_has(queue: Queue, now: in
 def test_behind_the_last_position_nothing_is_put_and_the_next_step_is_reported(queue: Queue) -> None:
     queue.path(Entry(2**63 - 1, "a-end", "new")).write_bytes(b"{}")
     with pytest.raises(CorruptError, match=r"its last position.*drop"):
-        queue.put(message("1"), FakeClock(), DEFAULT)
+        queue.put(message("1"), FakeClock(), DEFAULT_LIMITS)
     assert ids(queue, "tmp") == []
 
 
 @pytest.mark.slow
 def test_a_message_that_no_reader_would_take_is_refused_with_what_to_do(queue: Queue) -> None:
     with pytest.raises(LimitError, match=r"the limit is .*name the file in the prompt"):
-        queue.put(message("1", "x" * (17 << 20)), FakeClock(), DEFAULT)
+        queue.put(message("1", "x" * (17 << 20)), FakeClock(), DEFAULT_LIMITS)
     assert ids(queue) == ids(queue, "tmp") == []
 
 
@@ -283,7 +283,7 @@ def test_a_put_that_waited_while_its_agent_was_archived_is_refused_and_publishes
 
     def put() -> None:
         try:
-            queue.put(message("a"), FakeClock(), DEFAULT)
+            queue.put(message("a"), FakeClock(), DEFAULT_LIMITS)
         except UsageError as error:
             refused.append(error)
 
@@ -295,4 +295,4 @@ def test_a_put_that_waited_while_its_agent_was_archived_is_refused_and_publishes
     assert [error.message for error in refused] == [f"{message('a').to} is archived"]
     assert all(not ids(queue, box) for box in ("new", "cur", "dead"))
     queue.directory.with_name("archived").unlink()
-    assert queue.put(message("a"), FakeClock(), DEFAULT)
+    assert queue.put(message("a"), FakeClock(), DEFAULT_LIMITS)

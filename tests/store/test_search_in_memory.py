@@ -11,8 +11,8 @@ import pytest
 from beam.base.errors import CorruptError, DiskError
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import DEFAULT
 from beam.model.outcome import Status
+from beam.model.settings import DEFAULT_LIMITS
 from beam.store import search_index as module
 from beam.store.journal import Journal
 from beam.store.search_index import BEGIN, END, Entry, SearchIndex
@@ -32,7 +32,7 @@ class Clock(FakeClock):
 
 def write(directory: Path, *bodies: Event, clock: FakeClock | None = None) -> Path:
     directory.mkdir(exist_ok=True)
-    journal = Journal.open(directory, "worker", clock or Clock(), DEFAULT)
+    journal = Journal.open(directory, "worker", clock or Clock(), DEFAULT_LIMITS)
     for body in bodies:
         journal.append(body, turn=1, message_id="m1")
     journal.close()
@@ -180,7 +180,7 @@ def test_what_is_new_is_added_once_and_an_unchanged_journal_is_not_read(
 def test_a_journal_of_several_segments_is_read_from_the_one_that_holds_the_next(tmp_path: Path) -> None:
     index, clock = SearchIndex(None), Clock()
     (tmp_path / "j").mkdir()
-    journal = Journal.open(tmp_path / "j", "worker", clock, DEFAULT)
+    journal = Journal.open(tmp_path / "j", "worker", clock, DEFAULT_LIMITS)
     for number in range(3):
         journal.append(events.Text(text=f"word {number}"))
         if number == 1:

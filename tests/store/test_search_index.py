@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from beam.base.errors import BeamError
 from beam.model import events
-from beam.model.limits import DEFAULT
+from beam.model.settings import DEFAULT_LIMITS
 from beam.store.journal import Journal
 from beam.store.search_index import BEGIN, END, SearchIndex
 from tests.support.context import FakeClock
@@ -39,7 +39,7 @@ def write(directory: Path, *texts: str, step_ns: int = SECOND) -> None:
     directory.mkdir(exist_ok=True)
     clock = Clock()
     clock.step_ns = step_ns
-    journal = Journal.open(directory, "worker", clock, DEFAULT)
+    journal = Journal.open(directory, "worker", clock, DEFAULT_LIMITS)
     for text in texts:
         journal.append(events.Text(text=text), turn=1, message_id="m1")
     journal.close()
@@ -188,7 +188,7 @@ def test_a_time_that_no_clock_should_tell_is_found_all_the_same(tmp_path: Path, 
     (tmp_path / "journal").mkdir()
     clock = Clock()
     clock.at_ns = at_ns
-    journal = Journal.open(tmp_path / "journal", "worker", clock, DEFAULT)
+    journal = Journal.open(tmp_path / "journal", "worker", clock, DEFAULT_LIMITS)
     for text in ("one word", "another word"):
         journal.append(events.Text(text=text), turn=1, message_id="m1")
     journal.close()

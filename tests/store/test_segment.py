@@ -11,8 +11,8 @@ from beam.base import files
 from beam.base.errors import CorruptError
 from beam.model import events
 from beam.model.events import AnyEvent
-from beam.model.limits import DEFAULT
 from beam.model.outcome import Status
+from beam.model.settings import DEFAULT_LIMITS
 from beam.store import segment as of_segments
 from beam.store.journal import Journal, Reader, read_state, segments
 from tests.support.context import FakeClock
@@ -23,7 +23,7 @@ CLOSED = events.TurnClosed(attempt=1)
 
 def begin(directory: Path) -> Journal:
     directory.mkdir(exist_ok=True)
-    return Journal.open(directory, "a", FakeClock(), DEFAULT)
+    return Journal.open(directory, "a", FakeClock(), DEFAULT_LIMITS)
 
 
 def with_a_hole(directory: Path, *bodies: events.Event, at: str = "lost", tail: bytes = b"") -> Path:

@@ -10,7 +10,7 @@ import pytest
 from beam.base import files
 from beam.base.errors import DiskError
 from beam.model import events
-from beam.store import asks
+from beam.store import control
 
 ASKED = events.PermissionAsked(seq=7, agent="a", ask_id="a-1", tool="Bash", description="ls")
 
@@ -20,25 +20,25 @@ def test_an_ask_has_its_file_until_it_is_decided_or_cancelled(tmp_path: Path) ->
         events.PermissionDecided(ask_id="a-1", decision="allow"),
         events.PermissionCancelled(ask_id="a-1"),
     ):
-        asks.update_files(tmp_path, ASKED)
+        control.update_ask_files(tmp_path, ASKED)
         assert msgspec.json.decode((tmp_path / "a-1.json").read_bytes(), type=events.PermissionAsked) == ASKED
-        asks.update_files(tmp_path, over)
-        asks.update_files(tmp_path, over)
+        control.update_ask_files(tmp_path, over)
+        control.update_ask_files(tmp_path, over)
         assert files.names(tmp_path) == []
 
 
 def test_other_events_touch_nothing(tmp_path: Path) -> None:
-    asks.update_files(tmp_path, ASKED)
-    asks.update_files(tmp_path, events.Text(text="hi"))
+    control.update_ask_files(tmp_path, ASKED)
+    control.update_ask_files(tmp_path, events.Text(text="hi"))
     assert files.names(tmp_path) == ["a-1.json"]
 
 
 def test_the_files_are_made_again_from_what_is_open(tmp_path: Path) -> None:
     for name in ("a-over.json", ".a-1.json.99.tmp"):
         (tmp_path / name).touch()
-    asks.rebuild(tmp_path, {"a-1": ASKED})
+    control.rebuild_ask_files(tmp_path, {"a-1": ASKED})
     assert files.names(tmp_path) == ["a-1.json"]
-    asks.rebuild(tmp_path, {})
+    control.rebuild_ask_files(tmp_path, {})
     assert files.names(tmp_path) == []
 
 
@@ -46,7 +46,7 @@ def test_the_files_are_made_again_from_what_is_open(tmp_path: Path) -> None:
 def test_an_id_that_is_no_name_gets_no_file(tmp_path: Path, ask_id: str) -> None:
     inner = tmp_path / "asks"
     inner.mkdir()
-    asks.update_files(inner, msgspec.structs.replace(ASKED, ask_id=ask_id))
+    control.update_ask_files(inner, msgspec.structs.replace(ASKED, ask_id=ask_id))
     assert (files.names(inner), files.names(tmp_path)) == ([], ["asks"])
 
 
@@ -54,5 +54,5 @@ def test_a_file_that_can_not_be_written_does_not_end_the_turn(tmp_path: Path) ->
     gone = tmp_path / "gone"
     with pytest.raises(DiskError):
         files.replace(gone / "x", b"")
-    asks.update_files(gone, ASKED)
-    asks.update_files(gone, events.PermissionCancelled(ask_id="a-1"))
+    control.update_ask_files(gone, ASKED)
+    control.update_ask_files(gone, events.PermissionCancelled(ask_id="a-1"))

@@ -9,8 +9,8 @@ from beam.broker.asking.agent_requests import carry_out
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox.context import RootContext
 from beam.config.resolve import load
-from beam.model.limits import Limits
 from beam.model.message import Message, Options, Payload, new_id
+from beam.model.settings import Limits
 from beam.root import discovery
 from beam.root.paths import AgentPaths, RootPaths
 from beam.store.journal import Reader

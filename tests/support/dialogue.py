@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from beam.agents.link import Broken, Intent, Link, Over, Say, Send, Step
 from beam.model import events
-from beam.process.lines import LineSplitter
+from beam.process.pipes import LineSplitter
 
 Frame = dict[str, Any]
 

@@ -31,7 +31,7 @@ from beam.api.status import status_of
 from beam.api.teams import TeamsHere
 from beam.api.verify import find_damage
 from beam.base.errors import BeamError, CorruptError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.broker.holder import registry as broker_registry
 from beam.broker.holder.control import answer_requests
 from beam.broker.holder.lease import AgentLease
@@ -40,18 +40,18 @@ from beam.config import file
 from beam.config.resolve import load, parse_agent_json
 from beam.model import events
 from beam.model.autoloaded import Finding
-from beam.model.limits import DEFAULT
 from beam.model.message import Message, Payload
 from beam.model.message import decode as decode_message
 from beam.model.message import encode as encode_message
 from beam.model.screen_profile import GENERIC_PROFILE
+from beam.model.settings import DEFAULT_LIMITS
 from beam.process import tree
-from beam.process.lines import LineSplitter as Split
+from beam.process.pipes import LineSplitter as Split
 from beam.pty_adapter import replay
 from beam.pty_adapter.cast import NoCastError
 from beam.pty_adapter.picture import Painter, repaint
 from beam.pty_adapter.screen import Screen
-from beam.root import discovery, ownership, paths, user_dirs
+from beam.root import directories, discovery, paths
 from beam.secrets.redact import redact_event
 from beam.store import control
 from beam.store.journal import Journal
@@ -170,7 +170,7 @@ def _journals(base: Path) -> list[Reader]:
         for other in made.place.journal.iterdir():
             if other != segment:
                 other.unlink()
-        journal = Journal.open(made.place.journal, "box", FakeClock(), DEFAULT)
+        journal = Journal.open(made.place.journal, "box", FakeClock(), DEFAULT_LIMITS)
         try:
             journal.append(events.Notice(text="one more", code="fuzz"), sync=False)
         finally:
@@ -373,7 +373,7 @@ def _settings(base: Path) -> list[Reader]:
 
 
 def _mounts(data: bytes) -> str:
-    return ownership.filesystem_of(Path("/tmp/x"), data.decode("utf-8", "surrogateescape"))
+    return directories.filesystem_of(Path("/tmp/x"), data.decode("utf-8", "surrogateescape"))
 
 
 # -- what beam remembers for a user ------------------------------------------------------------------------------------
@@ -385,9 +385,9 @@ def _user_files(base: Path) -> list[Reader]:
     obeyed = Finding(name=".env", digest="aa", text="A=1\nB=2\n")
     ledger.trust(folder, [obeyed], environ)
     ledger.remember_file(folder / "agent.json", "0" * 64, environ)
-    stored = user_dirs.state_dir(environ) / "trust.json"
+    stored = paths.state_dir(environ) / "trust.json"
     discovery.remember_root(paths.RootPaths(folder_in(folder, "named"), folder), environ)
-    known = next((user_dirs.state_dir(environ) / "roots").iterdir())
+    known = next((paths.state_dir(environ) / "roots").iterdir())
     place = folder / "c.json"
     said = events.Text(text="hi")
     said = structs.replace(said, seq=3, ts="2026-01-01T00:00:00.000000Z", agent="box", turn=1, message_id="box-1")

@@ -18,7 +18,7 @@ from beam.api.doctor import find_damage
 from beam.api.messages import queue_items
 from beam.api.status import status_of
 from beam.base.errors import BeamError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.broker.asking import mailbox
 from beam.broker.holder import stranded
 from beam.broker.holder.control import answer_requests
@@ -29,7 +29,7 @@ from beam.cli.render.stream import EventLine, Stream
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Options, SessionContext
 from beam.model.outcome import Outcome, Status
-from beam.root import discovery, paths, user_dirs
+from beam.root import discovery, paths
 from beam.store import outbox
 from beam.store.outbox import Answer, OpenTurn, Refusal, Request
 from beam.store.queue import Queue
@@ -161,7 +161,7 @@ def names(base: Path) -> list[Reader]:
     """Names of files where others may make some, among them lanes and the words of guards; and recovery."""
     made = Made(base, "names")
     context, environ = made.root.context, made.root.environ
-    state = user_dirs.state_dir(environ)
+    state = paths.state_dir(environ)
     waiting = next((made.place.queue / "new").iterdir()).name.encode()
     seeds = [
         b"\n".join((waiting, b"box-c1.json", b"t1.unstarted", b"lane1", b"box", b"000000000001.jsonl")),

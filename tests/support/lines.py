@@ -39,7 +39,7 @@ from beam.agents.link import (
 )
 from beam.model import events
 from beam.model.outcome import Status, Usage
-from beam.rules.call import parse_call
+from beam.rules.rule import parse_call
 
 CALL_S = 0.5  # until a prompt must be acknowledged
 KINDS = {"completed": Status.COMPLETED, "cancelled": Status.CANCELLED, "failed": Status.FAILED}

@@ -18,11 +18,9 @@ from beam.base.errors import BeamError, ExitCode
 from beam.broker.inbox.closing import GIVEN_UP_STATUSES
 from beam.config.resolve import VARIABLES
 from beam.model import events
-from beam.model.limits import Limits
+from beam.model.message import RuleLists
 from beam.model.outcome import Class, Denial, ModelUsage, Outcome, Status, Total, Unfinished, Usage, exit_code
-from beam.model.policy import Policy
-from beam.model.rule_lists import RuleLists
-from beam.model.settings import AgentSettings
+from beam.model.settings import AgentSettings, Limits, Policy
 from beam.secrets.kinds import KINDS, SECRET_FORMS
 
 HEADER = ("v", "seq", "ts", "agent", "turn", "message_id", "imported")
@@ -329,7 +327,7 @@ def _effects(tables: dict[str, dict[str, Any]], *, has_places: bool = True) -> s
 
 def denied_variables() -> str:
     """What a child does not inherit."""
-    from beam.process.environment import DENIED_VARIABLES, LOADER_VARIABLES
+    from beam.process.program import DENIED_VARIABLES, LOADER_VARIABLES
 
     return (
         f"Not inherited: {', '.join(f'`{name}`' for name in sorted(DENIED_VARIABLES))}.\n\n"

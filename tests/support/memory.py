@@ -21,8 +21,7 @@ import pytest
 
 from beam.base.clock import SystemClock
 from beam.process import spawn, tree
-from beam.process.lines import Tail
-from beam.process.pipes import Output
+from beam.process.pipes import Output, Tail
 from tests.support import lines, tui
 
 _FIRST_PID = 2**22 + 1  # over all that the kernel gives

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from beam.root import discovery
-from beam.root.user_dirs import state_dir
+from beam.root.paths import state_dir
 
 
 def moved_root(root: Path | None, folder: Path, environ: Mapping[str, str]) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam.agents import registry
 from beam.agents.base import HasRules
-from beam.agents.ruled import enforcer_of
+from beam.agents.options import enforcer_of
 from beam.rules.rule import BEHAVIOR_ORDER, parse
 from tests.support.made import table
 

@@ -10,7 +10,7 @@ from typing import Any
 from beam.agents.base import Host, Turn
 from beam.base.clock import Clock, SystemClock
 from beam.model.events import E, Event
-from beam.model.limits import DEFAULT
+from beam.model.settings import DEFAULT_LIMITS
 from beam.turns.asks import AgentCalls, Asks
 from beam.turns.handle import Stop, TurnHandle, TurnServices
 from beam.turns.input import TurnInput
@@ -42,7 +42,7 @@ def turn_input(turn: Turn, **fields: Any) -> TurnInput:
         "scratch": Path(turn.scratch),
         "host": Host(),
         "turn_key": uuid.uuid4().hex,
-        "limits": DEFAULT,
+        "limits": DEFAULT_LIMITS,
         "environ": {"PATH": os.environ["PATH"]},
         "child_env": {},
         "timeout": 60.0,

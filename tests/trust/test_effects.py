@@ -20,10 +20,8 @@ from beam.conversations import language, shape
 from beam.conversations.read import parse
 from beam.conversations.scenario import TurnOptions
 from beam.conversations.trusted import KEYS, findings_of_scenario
-from beam.model.limits import Limits
-from beam.model.policy import Policy
-from beam.model.rule_lists import RuleLists
-from beam.model.settings import AgentSettings
+from beam.model.message import RuleLists
+from beam.model.settings import AgentSettings, Limits, Policy
 from beam.trust.declarations import AdapterFacts, findings_of_agent, findings_of_scenario_agent
 from beam.trust.effects import LIMITS, POLICY, RULES, SECTIONS, SETTINGS, Effect
 from tests.config.test_resolve import ADAPTERS, Folder

@@ -9,8 +9,7 @@ from msgspec import structs
 
 from beam.agents import registry
 from beam.broker.inbox.build_request import build_turn_request
-from beam.model.message import Options
-from beam.model.rule_lists import RuleLists
+from beam.model.message import Options, RuleLists
 from beam.model.settings import AgentSettings
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.turns.choice import (

@@ -9,8 +9,8 @@ import pytest
 from beam.agents.base import Exit, Launch, Turn, Verdict
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import Limits
 from beam.model.outcome import Status
+from beam.model.settings import Limits
 from beam.process.spawn import ProcessEnd
 from beam.turns.engine import Engine
 from beam.turns.exec import ExecDriver

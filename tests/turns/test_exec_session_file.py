@@ -14,8 +14,8 @@ from msgspec import UNSET, UnsetType
 from beam.agents.base import Decoder, Exit, Host, Launch, Turn, Verdict
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import Limits
 from beam.model.outcome import Status
+from beam.model.settings import Limits
 from beam.turns.exec import run_turn
 from tests.support.turns import Recorded, handle, services, turn_input
 

@@ -16,7 +16,7 @@ from beam.agents.base import document, raw_json
 from beam.agents.fields import Object, object_of, objects_of, string
 from beam.agents.images import images_in, replace_base64
 from beam.model.events import ImageSeen
-from beam.rules.call import ToolCall, host_of
+from beam.rules.rule import ToolCall, host_of
 
 _TOOL_NAME = re.compile(r"\w[\w.:-]{0,63}\Z")
 _NAME_IN_ID = re.compile(r"([a-z][a-z_]{2,63})__\w")

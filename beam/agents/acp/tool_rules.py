@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from beam.agents.base import Enforced, Face
 from beam.model.message import Access
-from beam.rules.call import ToolCall
-from beam.rules.rule import Rule
+from beam.rules.rule import Rule, ToolCall
 
 _BEAM = Enforced("beam")
 _NEVER_ASKS = Enforced("", "in this mode it asks beam about no call")

@@ -15,8 +15,8 @@ from beam.agents.claude.decode import FrameDecoder
 from beam.agents.oneshot import UUID, checked_session_id
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
-from beam.model.limits import DEFAULT
 from beam.model.message import Access
+from beam.model.settings import DEFAULT_LIMITS
 
 # With a snapshot, a session keeps the system prompt of its first turn. beam's text in it would count for all later
 # turns, whatever their access, and a changed `system` would have no effect.
@@ -138,9 +138,9 @@ def _argument(flag: str, value: str) -> str:
         raise UnsupportedError(
             f"claude can't be given {flag} {value[:40]!r}", "it begins with - or holds a NUL", subject=flag
         )
-    if len(value.encode("utf-8", "replace")) > DEFAULT.argv_text_bytes:
+    if len(value.encode("utf-8", "replace")) > DEFAULT_LIMITS.argv_text_bytes:
         raise UnsupportedError(
-            f"the value of claude's {flag} is longer than {DEFAULT.argv_text_bytes} bytes",
+            f"the value of claude's {flag} is longer than {DEFAULT_LIMITS.argv_text_bytes} bytes",
             "make it shorter",
             subject=flag,
         )

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from beam.agents.base import Enforced, Face, Turn
 from beam.agents.fields import Object, object_of, string
 from beam.model.message import Access
-from beam.rules.call import ToolCall, host_of
-from beam.rules.rule import BEHAVIOR_ORDER, Behavior, Rule
+from beam.rules.rule import BEHAVIOR_ORDER, Behavior, Rule, ToolCall, host_of
 
 _AGENT, _BEAM = Enforced("agent"), Enforced("beam")
 _TOOLS_ALIKE = {  # a rule without an argument is about all of these tools

@@ -11,8 +11,7 @@ import shlex
 from beam.agents.base import Enforced, Face, Turn
 from beam.agents.fields import object_of, objects, string
 from beam.model.message import Access
-from beam.rules.call import ToolCall
-from beam.rules.rule import Rule
+from beam.rules.rule import Rule, ToolCall
 
 _BEAM = Enforced("beam")
 _SHELL = re.compile(r"(?:/(?:usr/)?bin/)?(?:ba|z|da)?sh\Z")

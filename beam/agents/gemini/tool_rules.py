@@ -18,8 +18,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Enforced, Face
 from beam.model.message import Access
-from beam.rules.call import ToolCall
-from beam.rules.rule import Rule
+from beam.rules.rule import Rule, ToolCall
 
 _TOOLS = {
     "Bash": ("run_shell_command",),

@@ -14,9 +14,8 @@ from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.broker.inbox.compose import HUMAN, Caller, compose
 from beam.broker.inbox.context import path_note
-from beam.model.message import NAME, Access, Message, Options, SessionContext, with_fields
-from beam.model.rule_lists import RuleLists
-from beam.process.environment import fingerprint
+from beam.model.message import NAME, Access, Message, Options, RuleLists, SessionContext, with_fields
+from beam.process.program import fingerprint
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 
@@ -152,7 +151,7 @@ class ComposeVerbs(OpenedRoot):
         if self.turn is not None:
             return []
         from beam.broker.inbox.put import find_receiver
-        from beam.process.environment import LOADER_VARIABLES
+        from beam.process.program import LOADER_VARIABLES
 
         found = []
         agent, receiver = message.to, self._receivers.get(message.id)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam.api.verbs.opened import OpenedRoot
-from beam.model.message import Access
-from beam.model.rule_lists import RuleLists
+from beam.model.message import Access, RuleLists
 
 if TYPE_CHECKING:
     from beam.api.rules import RuleLine, RuleTried

@@ -19,9 +19,8 @@ from beam.broker.inbox.context import RootContext
 from beam.broker.inbox.log import AgentLog
 from beam.broker.inbox.standing import check_trusted
 from beam.model import events
-from beam.model.message import Access, Message
+from beam.model.message import Access, Message, RuleLists
 from beam.model.outcome import Class, Outcome, Status, Verdict
-from beam.model.rule_lists import RuleLists
 from beam.model.state import SENT
 from beam.process import tree
 from beam.root import discovery

@@ -29,7 +29,7 @@ from beam.model.message import Message, SessionContext, access_word
 from beam.model.outcome import Status, Verdict
 from beam.model.state import CLOSED, DEAD, FINISHED, SENT, MessageRecord
 from beam.process import tree
-from beam.store import asks, control
+from beam.store import control
 from beam.store.queue import Entry
 from beam.store.segment import read_event
 
@@ -48,7 +48,7 @@ def recover(log: AgentLog) -> str | None:
     """
     blocked = _recover(log)
     turn = log.state.open_turn
-    asks.rebuild(log.paths.asks, turn.asks if turn is not None else {})
+    control.rebuild_ask_files(log.paths.asks, turn.asks if turn is not None else {})
     return blocked
 
 

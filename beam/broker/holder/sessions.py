@@ -10,7 +10,7 @@ from beam.base import files
 from beam.base.digest import sha256
 from beam.base.errors import LimitError
 from beam.broker.inbox.context import RootContext
-from beam.root.user_dirs import state_dir
+from beam.root.paths import state_dir
 from beam.store.lock import try_lock
 
 

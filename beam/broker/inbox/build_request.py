@@ -15,18 +15,16 @@ from msgspec import UNSET, structs
 from beam.agents import registry
 from beam.base.digest import sha256
 from beam.base.errors import BeamError
-from beam.base.surrogates import escape_surrogates
+from beam.base.typed_values import escape_surrogates
 from beam.broker.inbox import standing
 from beam.broker.inbox.context import RootContext
 from beam.broker.inbox.sender import Sender
+from beam.config.fields import filled_env
 from beam.config.resolve import ResolvedAgent
-from beam.config.variables import filled_env
 from beam.model import events
-from beam.model.limits import Limits
-from beam.model.message import Message, SessionContext
+from beam.model.message import Message, RuleLists, SessionContext
 from beam.model.outcome import Total
-from beam.model.rule_lists import RuleLists
-from beam.model.settings import AgentSettings
+from beam.model.settings import AgentSettings, Limits
 from beam.model.state import Fork, Session
 from beam.process import tree
 from beam.rules.ruleset import Ruleset, combine, rules_of

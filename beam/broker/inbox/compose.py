@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from beam.base.clock import Clock, rfc3339
 from beam.base.errors import LimitError, NotFoundError, UsageError
-from beam.model.limits import Limits
 from beam.model.message import (
     Kind,
     Message,
@@ -23,6 +22,7 @@ from beam.model.message import (
     keyed_id,
     new_id,
 )
+from beam.model.settings import Limits
 
 HUMAN = "human"
 MAX_REPLIES = 1000  # more turns than a thread may have, unless its policy says otherwise

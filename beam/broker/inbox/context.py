@@ -16,7 +16,7 @@ from beam.base.own_program import leads_through
 from beam.config.resolve import BEAM_YAML, Config, ResolvedAgent, load
 from beam.model.message import NAME, Access, Message, base_of
 from beam.model.settings import AgentSettings
-from beam.root import discovery, ownership
+from beam.root import directories, discovery
 from beam.root.paths import AgentPaths, RootPaths
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
         Raises ConfigError, DiskError.
         """
         config = _load_config(home, environ, exposed)
-        ownership.check_filesystem(home, allow_fs=config.allow_fs)
+        directories.check_filesystem(home, allow_fs=config.allow_fs)
         left_out = _untrusted_path_folders(home, environ)
         path = [each for each in environ.get("PATH", "").split(":") if each not in left_out]
         return cls(
@@ -130,7 +130,7 @@ def is_mailbox(settings: AgentSettings | None) -> bool:
 def _load_config(home: RootPaths, environ: Mapping[str, str], exposed: Path | None) -> Config:
     """Read the configuration of a root that this user owns. The configuration of an exposed root is not cached. Limits
     and policy of a beam.yaml act also where no turn runs, so without trust in them the person's own count here."""
-    ownership.check_owner(home, uid=os.geteuid())
+    directories.check_owner(home, uid=os.geteuid())
     config = load(home, environ=environ, adapters=registry.NAMES, remembers=exposed is None)
     if all(not file.limits and not file.policy for origin, file in config.files if origin == BEAM_YAML):
         return config

@@ -14,7 +14,7 @@ from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, Spent
 from beam.model.outcome import Status
-from beam.model.policy import (
+from beam.model.settings import (
     Circuit,
     Policy,
     backoff_pause,

@@ -15,7 +15,7 @@ from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.model.events import Event
 from beam.root.paths import AgentPaths
-from beam.store import asks
+from beam.store import control
 from beam.store.journal import Journal
 from beam.store.queue import Entry, Queue
 
@@ -60,8 +60,8 @@ class AgentLog:
         Returns the event as it was written. Raises DiskError.
         """
         event = self.journal.append(body, turn=turn, message_id=message_id, sync=sync)
-        if isinstance(event, asks.ASK_EVENTS):
-            asks.update_files(self.paths.asks, event)
+        if isinstance(event, control.ASK_EVENTS):
+            control.update_ask_files(self.paths.asks, event)
             if isinstance(event, events.PermissionAsked):
                 notifying.notify_ask(self.context, event)
         if self.watched is None or event.message_id == self.watched:

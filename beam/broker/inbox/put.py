@@ -12,8 +12,8 @@ from beam.base import own_program
 from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.broker.inbox.context import RootContext
 from beam.broker.inbox.standing import FolderStanding, check_trusted
+from beam.config.fields import filled_env
 from beam.config.resolve import ResolvedAgent
-from beam.config.variables import filled_env
 from beam.model.message import Access, Message, digest
 from beam.root import discovery
 from beam.root.paths import AgentPaths

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.model.message import Access, Message, SessionContext
-from beam.model.rule_lists import RuleLists
+from beam.model.message import Access, Message, RuleLists, SessionContext
 
 
 class Sender(Struct, frozen=True, kw_only=True):

@@ -22,8 +22,7 @@ from beam.broker.inbox.context import RootContext
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, ResolvedAgent
 from beam.model.autoloaded import EVERY_ACCESS, Finding
 from beam.model.message import Access, Message
-from beam.root.paths import AgentPaths
-from beam.root.user_dirs import user_home
+from beam.root.paths import AgentPaths, user_home
 from beam.store.queue import Entry, Queue
 from beam.trust import git_config, ledger, scan
 from beam.trust.declarations import AdapterFacts, findings_of_agent

@@ -8,10 +8,9 @@ import math
 import os
 import sys
 
-from beam.base import files, startup
+from beam.base import __version__, files, own_program
 from beam.base.clock import rfc3339
 from beam.base.errors import DiskError
-from beam.base.version import __version__
 from beam.broker.holder import registry
 from beam.broker.inbox.context import RootContext
 from beam.broker.serving.loop import Broker, Say
@@ -47,7 +46,7 @@ async def run(
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, broker.ask_to_stop)
     tree.become_subreaper()
-    startup.prepare_long_run()
+    own_program.prepare_long_run()
     claimed = None
     try:
         claimed = registry.claim_root(context.home, entry)  # a reader of broker.json may send a signal immediately

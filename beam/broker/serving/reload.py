@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from beam.base.digest import Stamp, stamp_of
 from beam.base.errors import BeamError
-from beam.base.stamp import Stamp, stamp_of
 from beam.broker.inbox.context import RootContext
 from beam.config.resolve import stamps_of
 from beam.trust import ledger

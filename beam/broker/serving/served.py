@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam.base.stamp import Stamp, stamp_of
+from beam.base.digest import Stamp, stamp_of
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 

@@ -21,7 +21,7 @@ from beam.broker.serving.reload import ConfigWatch
 from beam.broker.serving.wake import Wake
 from beam.model import events
 from beam.model.message import Message
-from beam.process.environment import fingerprint
+from beam.process.program import fingerprint
 from beam.root.paths import AgentPaths
 from beam.store.lock import is_free
 from beam.store.queue import Queue

@@ -13,7 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from beam.base import startup
+from beam.base import own_program
 
 if TYPE_CHECKING:
     from beam.broker.holder.lease import AgentLease
@@ -54,7 +54,7 @@ def _run(argv: list[str]) -> None:
     exposed = discovery.exposing_folder(home, environ)
     context = RootContext.load(home, environ=environ, clock=SystemClock(), carry_out=carry_out, exposed=exposed)
     files.check_descriptors(files.TURN_DESCRIPTORS)
-    startup.prepare_long_run()  # it may keep an agent's process for hours
+    own_program.prepare_long_run()  # it may keep an agent's process for hours
     asyncio.run(drain_with_lanes(context, context.agent_paths(argv[1], argv[2] if len(argv) > 2 else None)))
 
 
@@ -154,6 +154,6 @@ async def _run_messages(lease: AgentLease, stop: Stop, declined: set[str]) -> bo
 
 
 if __name__ == "__main__":
-    startup.prepare()
-    startup.import_msgspec()
-    startup.exit_fast(main(sys.argv[1:]))
+    own_program.prepare()
+    own_program.import_msgspec()
+    own_program.exit_fast(main(sys.argv[1:]))

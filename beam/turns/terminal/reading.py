@@ -10,7 +10,7 @@ from beam.agents.base import History, Host, Transcript, Turn, Verdict
 from beam.base import files
 from beam.base.errors import DiskError
 from beam.model.events import Event
-from beam.process.lines import LineSplitter
+from beam.process.pipes import LineSplitter
 from beam.pty_adapter import answer
 from beam.pty_adapter.screen import Screen, Signal
 from beam.pty_adapter.turn_end import TurnEnd

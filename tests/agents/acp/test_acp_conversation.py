@@ -32,9 +32,9 @@ from beam.agents.link import (
     Withdrawn,
 )
 from beam.model import events
+from beam.model.message import RuleLists
 from beam.model.outcome import Class, Status, Total, Usage
-from beam.model.rule_lists import RuleLists
-from beam.rules.call import ToolCall
+from beam.rules.rule import ToolCall
 from beam.rules.ruleset import combine, rules_of
 from tests.support.acp_dialogue import DIALECT, MODES, OPTIONS, SESSION, Talk, talking, turn
 from tests.support.dialogue import kinds

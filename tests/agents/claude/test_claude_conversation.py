@@ -31,9 +31,9 @@ from beam.agents.link import (
 )
 from beam.base.errors import UnsupportedError
 from beam.model import events
+from beam.model.message import RuleLists
 from beam.model.outcome import Class, Denial, Point, Status
-from beam.model.rule_lists import RuleLists
-from beam.rules.call import ToolCall
+from beam.rules.rule import ToolCall
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from tests.support.claude_dialogue import SESSION, Talk, turn
 from tests.support.dialogue import kinds

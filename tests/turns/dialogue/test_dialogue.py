@@ -18,9 +18,9 @@ from beam.base.errors import DiskError, NotFoundError, UnsupportedError
 from beam.broker.inbox.build_request import build_turn_request
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import Limits
+from beam.model.message import RuleLists
 from beam.model.outcome import Class, Status
-from beam.model.rule_lists import RuleLists
+from beam.model.settings import Limits
 from beam.process import tree
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.turns import dialogue

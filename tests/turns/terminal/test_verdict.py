@@ -11,8 +11,8 @@ from beam.agents.codex.screen import profile as CODEX
 from beam.agents.python import profile as PYTHON
 from beam.agents.qwen.screen import profile as QWEN
 from beam.model.outcome import SCREEN, Class, Denial, Evidence, Status, Usage
-from beam.model.policy import Policy
 from beam.model.screen_profile import GENERIC_PROFILE, Profile
+from beam.model.settings import Policy
 from beam.process.spawn import ProcessEnd
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd

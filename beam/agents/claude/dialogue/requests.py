@@ -16,7 +16,7 @@ from beam.agents.claude.dialogue import rights, wire
 from beam.agents.fields import Object, obj, objects, string
 from beam.agents.link import Asked, Decide, Say, Step, Withdrawn
 from beam.model import events
-from beam.rules.call import ToolCall
+from beam.rules.rule import ToolCall
 
 _MAX_OPEN = 100  # requests that wait at the same time; claude asks for one call after the other
 _DENIED_TEXT = "This was denied."
