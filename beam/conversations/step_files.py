@@ -17,6 +17,7 @@ from beam.conversations.expect import Changes, FoundFile
 from beam.conversations.facts import TurnFacts
 from beam.conversations.recording import Recorder, Replay
 from beam.conversations.scenario import Scenario
+from beam.turns.outcome import is_blank
 
 _MAX_FILE = 1 << 20
 
@@ -146,15 +147,18 @@ class StepFiles:
         return FoundFile(is_there=True, is_inside=True, text=text)
 
     def prompt_file_text(self, path: str) -> str:
-        """Return the text of a file for a prompt. Raises UsageError if the file is gone, or if a link on its path was
-        changed since the run began."""
+        """Return the text of a file for a prompt. Raises UsageError if the file is gone or blank, or if a link on its
+        path was changed since the run began."""
         if os.path.realpath(path) != self._real_paths[path]:
             what = f"{path} led to {self._real_paths[path]} when the run began, and leads elsewhere now"
             raise UsageError(what, "an agent may have put a link there", subject=path)
         try:
-            return files.read(Path(self._real_paths[path]), _MAX_FILE).decode("utf-8", "replace")
+            text = files.read(Path(self._real_paths[path]), _MAX_FILE).decode("utf-8", "replace")
         except FileNotFoundError as error:
             raise UsageError(f"{path} is gone", "it was there when the run began", subject=path) from error
+        if is_blank(text):  # an agent may find nothing to be right
+            raise UsageError(f"{path} is empty", "nobody is asked about nothing", subject=path)
+        return text
 
 
 def _named_files(turns: Sequence[TurnFacts], folder: str) -> dict[str, bool]:
