@@ -11,7 +11,7 @@ from beam import BeamError, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import write_json
+from beam.cli.render.text import write_json, write_json_lines
 from beam.cli.streams import is_terminal
 
 _SHELL_OPERATORS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
@@ -38,8 +38,7 @@ def list_(
     declared = call.beam.agents(all=every)
     found = declared or call.beam.agents(all=True)
     if as_json:
-        for line in found:
-            write_json(line)
+        write_json_lines(found)
         return
     missing, unverified = [], []
     if not declared:
@@ -60,9 +59,7 @@ def list_(
                 line.declared_in,
             )
         )
-    print_columns(
-        ("AGENT", "ADAPTER", "MODE", "MODEL", "ACCESS", "INSTALLED", "DECLARED IN"), rows, wide=is_terminal(sys.stdout)
-    )
+    print_columns(("AGENT", "ADAPTER", "MODE", "MODEL", "ACCESS", "INSTALLED", "DECLARED IN"), rows)
     sys.stdout.flush()
     if not declared:
         call.note(
@@ -77,8 +74,7 @@ def _print_matrix(as_json: bool) -> None:
 
     table = conformance.matrix()
     if as_json:
-        for line in conformance.lines(table):
-            write_json(line)
+        write_json_lines(conformance.lines(table))
     elif is_terminal(sys.stdout):
         print_table(table)
     else:
@@ -265,8 +261,7 @@ def sessions(
 
     found = call.beam.sessions(agent or [])
     if as_json:
-        for line in found:
-            write_json(line)
+        write_json_lines(found)
         return
     rows = [
         (
@@ -279,9 +274,7 @@ def sessions(
         )
         for line in found
     ]
-    print_columns(
-        ("AGENT", "STATE", "SESSION", "LAST TURN", "TURNS", "FIRST PROMPT"), rows, wide=is_terminal(sys.stdout)
-    )
+    print_columns(("AGENT", "STATE", "SESSION", "LAST TURN", "TURNS", "FIRST PROMPT"), rows)
 
 
 @app.verb()

@@ -26,12 +26,11 @@ def asks(
     A request that nobody decides in time is denied; its turn then ends with exit code 5.
     """
     from beam.cli.render import asks as render
-    from beam.cli.render.text import write_json
+    from beam.cli.render.text import write_json_lines
 
     found = call.beam.asks(agent or [])
     if as_json:
-        for line in found:
-            write_json(line)
+        write_json_lines(found)
     elif found:
         render.print_table(found)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +9,7 @@ import msgspec
 
 from beam import UsageError
 from beam.cli.context import Context
-from beam.cli.render.text import escape_controls, write_json, write_line
-from beam.cli.streams import is_terminal
+from beam.cli.render.text import escape_controls, write_json, write_json_lines, write_line
 
 _SERVER_ACTIONS = ("reconnect", "enable", "disable")
 _ACTIONS = ("list", *_SERVER_ACTIONS, "set", "call")
@@ -50,11 +48,10 @@ def _list_servers(call: Context, agent: str, *, as_json: bool) -> None:
 
     servers: Any = call.beam.mcp_servers(agent)
     if as_json:
-        for server in servers:
-            write_json(server)
+        write_json_lines(servers)
         return
     rows = [(server["name"], server["status"], ", ".join(server["tools"]), server["error"] or "") for server in servers]
-    print_columns(("SERVER", "STATUS", "TOOLS", "ERROR"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("SERVER", "STATUS", "TOOLS", "ERROR"), rows)
 
 
 def _set_servers(call: Context, agent: str, servers: dict[str, object], *, as_json: bool) -> int:

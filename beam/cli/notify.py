@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 from beam import ExitCode
 from beam.base import own_program
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import option
-from beam.cli.render.text import write_json
-from beam.cli.streams import is_terminal
+from beam.cli.render.text import write_json, write_json_lines
 
 app = App("List and test the commands and webhooks that are told when something happens (`notify:`).")
 
@@ -25,8 +22,7 @@ def list_(
 
     found = call.beam.notify_targets()
     if as_json:
-        for line in found:
-            write_json(line)
+        write_json_lines(found)
         return
     if not found:
         call.note("notify: is in no configuration; docs/notify.md shows how to write it")
@@ -43,7 +39,7 @@ def list_(
         )
         for line in found
     ]
-    print_columns(("TARGET", "ON", "AGENTS", "FROM", "WAIT", "SENT", "GIVEN UP"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("TARGET", "ON", "AGENTS", "FROM", "WAIT", "SENT", "GIVEN UP"), rows)
 
 
 @app.verb()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 from beam import UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import write_json
-from beam.cli.streams import is_terminal
+from beam.cli.render.text import write_json_lines
 
 app = App("List, retry, drop and edit messages; pause and resume agents.")
 
@@ -26,8 +23,7 @@ def list_(
 
     found = call.beam.queue(agent or [])
     if as_json:
-        for item in found:
-            write_json(item)
+        write_json_lines(found)
         return
     if not found:
         call.note("the queues are empty, and there are no dead letters")
@@ -42,7 +38,7 @@ def list_(
         )
         for item in found
     ]
-    print_columns(("ID", "WHERE", "FROM", "AGE", "TEXT"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("ID", "WHERE", "FROM", "AGE", "TEXT"), rows)
 
 
 @app.verb()

@@ -12,8 +12,8 @@ from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
 from beam.cli.render.charts import bar
-from beam.cli.render.tables import print_columns, without_empty
-from beam.cli.render.text import write_json
+from beam.cli.render.tables import print_columns
+from beam.cli.render.text import write_json_lines
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ def report(
     begin = since_time(durations.parse(since)) if since is not None else ""
     lines = call.beam.report(agent or [], since=begin)
     if as_json:
-        for line in lines:
-            write_json(line)
+        write_json_lines(lines)
     elif len(lines) > 1:
         print_table(lines)
     else:
@@ -80,10 +79,7 @@ def print_table(found: Sequence[ReportLine]) -> None:
         )
     shares = ["SHARE"] if wide else []
     head = ["AGENT", "MODEL", "TURNS", "TOKENS", "COST", *shares, "WORKED", "QUEUED", "ASKED", "FAILED"]
-    if wide and rows:
-        print_columns(*without_empty(head, rows), wide=True)
-    else:
-        print_columns(head, rows, wide=wide)
+    print_columns(head, rows, drops_empty=True)
 
 
 def _spent(line: ReportLine) -> float:

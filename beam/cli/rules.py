@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from beam import UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import write_json, write_line
-from beam.cli.streams import is_terminal
+from beam.cli.render.text import write_json, write_json_lines, write_line
 
 if TYPE_CHECKING:
     from beam import Behavior
@@ -34,14 +32,13 @@ def list_(
 
     found = call.beam.rules(agent)
     if as_json:
-        for line in found:
-            write_json(line)
+        write_json_lines(found)
         return
     if not found:
         call.note(f"{agent} has no rules; its access decides")
         return
     rows = [(line.decision, line.rule, line.whose, _modes_text(line.faces)) for line in found]
-    print_columns(("DECISION", "RULE", "WRITTEN IN", "ENFORCED BY"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("DECISION", "RULE", "WRITTEN IN", "ENFORCED BY"), rows)
 
 
 @app.verb()

@@ -11,7 +11,7 @@ from beam import UsageError, events
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import write_json
+from beam.cli.render.text import write_json, write_json_lines
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -227,8 +227,7 @@ def _print_waits(
 
     waits = TeamsHere(call.environ, claude_homes=claude_homes).stuck(seconds, names=names)
     if as_json:
-        for wait in waits:
-            write_json(wait)
+        write_json_lines(waits)
     elif waits:
         render.print_waits(waits)
     return len(waits)
@@ -275,7 +274,7 @@ def status(
     if usage:
         used = call.beam.usage(agent or [])
         if as_json:
-            _print_json(used)
+            write_json_lines(used)
         else:
             is_shown = is_terminal(sys.stdout)
             render.print_usage(used, activity=call.beam.activity(agent or []) if is_shown else {})
@@ -287,7 +286,7 @@ def status(
         return
     found = call.beam.status(agent or [])
     if as_json:
-        _print_json(found)
+        write_json_lines(found)
     elif found:
         render.print_table(found, call.beam.home.project)
         sys.stdout.flush()
@@ -306,8 +305,8 @@ def _print_everything(call: Context, *, as_json: bool) -> None:
     roots = call.beam.status_all()
     foreign = call.beam.foreign([line for _, lines in roots for line in lines])
     if as_json:
-        _print_json(line for _, lines in roots for line in lines)
-        _print_json(foreign)
+        write_json_lines(line for _, lines in roots for line in lines)
+        write_json_lines(foreign)
         return
     for project, lines in roots:
         render.print_table(lines, project)
@@ -317,8 +316,3 @@ def _print_everything(call: Context, *, as_json: bool) -> None:
         render_foreign.print_table(foreign)
     elif not roots:
         call.note("no agent was used yet, and no session of an agent's CLI runs")
-
-
-def _print_json(values: Iterable[object]) -> None:
-    for value in values:
-        write_json(value)

@@ -12,7 +12,7 @@ from beam import ExitCode, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import collapse_to_line, escape_controls, write_json
+from beam.cli.render.text import collapse_to_line, escape_controls, write_json, write_json_lines
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -115,14 +115,13 @@ def root(
 
     found = call.beam.roots()
     if as_json:
-        for line in found:
-            write_json(line)
+        write_json_lines(found)
         return
     rows = [
         (line.root, line.project + ("" if line.exists else " (gone)"), ", ".join(line.agents), str(line.waiting))
         for line in found
     ]
-    print_columns(("ROOT", "FOLDER", "AGENTS", "WAITING"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("ROOT", "FOLDER", "AGENTS", "WAITING"), rows)
 
 
 def _path_text(path: Path) -> str:
@@ -230,11 +229,10 @@ def _run_checks(call: Context, *, every: bool, as_json: bool) -> int:
         call.note("asking each agent CLI for its version, which may take some seconds")
     checks = call.beam.doctor(all=every)
     if as_json:
-        for check in checks:
-            write_json(check)
+        write_json_lines(checks)
     else:
         rows = [(check.result, check.what, check.detail) for check in checks]
-        print_columns(("RESULT", "WHAT", "DETAIL"), rows, wide=is_terminal(sys.stdout))
+        print_columns(("RESULT", "WHAT", "DETAIL"), rows)
     bad = [check.what for check in checks if check.result == "bad"]
     if bad:
         complain(f"{len(bad)} check(s) failed: {', '.join(bad)}; see above, and beam log AGENT --verify for a journal")
@@ -262,7 +260,7 @@ def _run_smoke_tests(call: Context, names: list[str], *, as_json: bool) -> int:
             outcome = one.result if one.result != "failed" else f"failed: {one.status or 'no outcome'}{exit_code}"
             rows.append((one.agent, one.version or "", one.face or "", outcome, seconds, detail))
     if rows:
-        print_columns(("CLI", "VERSION", "MODE", "OUTCOME", "SECONDS", "MESSAGE"), rows, wide=is_terminal(sys.stdout))
+        print_columns(("CLI", "VERSION", "MODE", "OUTCOME", "SECONDS", "MESSAGE"), rows)
     if failed:
         complain(f"{len(failed)} CLI(s) failed: {', '.join(failed)}; see above")
     return int(ExitCode.CHECK_FAILED) if failed else 0
@@ -281,11 +279,10 @@ def _collect_garbage(
         dry_run=dry_run,
     )
     if as_json:
-        for each in collected.removed:
-            write_json(each)
+        write_json_lines(collected.removed)
     elif collected.removed:
         rows = [(each.what, str(each.bytes), durations.show(each.age_s), each.path) for each in collected.removed]
-        print_columns(("WHAT", "BYTES", "AGE", "PATH"), rows, wide=is_terminal(sys.stdout))
+        print_columns(("WHAT", "BYTES", "AGE", "PATH"), rows)
     freed = sum(each.bytes for each in collected.removed)
     call.note(f"{'would remove' if dry_run else 'removed'} {freed} bytes; {collected.bytes} remain")
     for name in collected.held:

@@ -8,13 +8,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from beam import BeamError, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import safe, write, write_json, write_line
+from beam.cli.render.text import safe, write, write_json_lines, write_line
 
 if TYPE_CHECKING:
     from beam import TeamActions
@@ -34,7 +32,7 @@ def list_(call: Context, claude_home: list[str] | None = _HOME, as_json: bool = 
 
     lines = TeamsHere(call.environ, claude_homes=claude_home or ()).teams()
     if as_json:
-        _print_json(lines)
+        write_json_lines(lines)
     elif lines:
         render.print_teams(lines)
     else:
@@ -49,7 +47,7 @@ def show(call: Context, team: str = _TEAM, claude_home: list[str] | None = _HOME
 
     found = TeamsHere(call.environ, claude_homes=claude_home or ()).show(team)
     if as_json:
-        _print_json([found])
+        write_json_lines([found])
     else:
         render.print_team(found)
 
@@ -62,7 +60,7 @@ def tasks(call: Context, team: str = _TEAM, claude_home: list[str] | None = _HOM
 
     lines = TeamsHere(call.environ, claude_homes=claude_home or ()).tasks(team)
     if as_json:
-        _print_json(lines)
+        write_json_lines(lines)
     elif lines:
         render.print_tasks(lines)
     else:
@@ -83,7 +81,7 @@ def mail(
 
     lines = TeamsHere(call.environ, claude_homes=claude_home or ()).mail(team, by_thread=thread)
     if as_json:
-        _print_json(lines)
+        write_json_lines(lines)
     elif lines:
         render.print_mail(lines, by_thread=thread)
     else:
@@ -109,7 +107,7 @@ def send(
     whole = prompt.read_stdin(call) if list(text) == ["-"] else " ".join(text)
     posted = _actions(call, team, claude_home).send(member, whole, sender=sender or "human")
     if as_json:
-        _print_json([posted])
+        write_json_lines([posted])
     else:
         _print_line(f"{posted.mail_id} lies in {posted.to}'s inbox, from {posted.sender} (not authenticated)")
 
@@ -149,7 +147,7 @@ def task(
             for other in after or ():
                 changed = actions.block_task(what, other)
     if as_json:
-        _print_json([changed])
+        write_json_lines([changed])
     else:
         from beam.cli.render import team as render
 
@@ -168,7 +166,7 @@ def shutdown(
     """Ask a member, or all members but the lead, to end. Each member decides for itself; nothing is killed."""
     posted = _actions(call, team, claude_home).shut_down(member or "", reason=reason)
     if as_json:
-        _print_json(posted)
+        write_json_lines(posted)
     elif posted:
         _print_line(f"asked: {', '.join(one.to for one in posted)}")
     else:
@@ -191,7 +189,7 @@ def approve(
     """
     posted = _actions(call, team, claude_home).approve(member, request, deny=deny)
     if as_json:
-        _print_json([posted])
+        write_json_lines([posted])
     else:
         _print_line(f"{'denied' if deny is not None else 'allowed'}: {request} of {posted.to}")
 
@@ -299,8 +297,3 @@ def _environ_bytes(call: Context) -> dict[bytes, bytes]:
 
 def _print_line(text: str) -> None:
     write_line(safe(text, sys.stdout))
-
-
-def _print_json(values: Sequence[msgspec.Struct]) -> None:
-    for value in values:
-        write_json(value)

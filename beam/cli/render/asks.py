@@ -3,7 +3,6 @@ answer."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 from beam import clock, durations
 from beam.cli.render.tables import ago, print_columns
 from beam.cli.render.text import collapse_to_line, escape_controls, fold, one_line
-from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from beam import AskLine, events
@@ -41,7 +39,7 @@ def print_table(found: Sequence[AskLine]) -> None:
         )
         for line in found
     ]
-    print_columns(("ID", "AGENT", "AGE", "LEFT", "TOOL", "WHAT", "ALWAYS"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("ID", "AGENT", "AGE", "LEFT", "TOOL", "WHAT", "ALWAYS"), rows)
 
 
 def request_text(description: str, input: bytes) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from beam.cli.render.tables import ago, print_columns
-from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from beam import ForeignStatus
@@ -29,4 +27,4 @@ def print_table(found: Sequence[ForeignStatus]) -> None:
         what = team + (line.doing or line.prompt)
         rows.append((name, str(line.pid), state, since, tokens, cost, line.folder, what))
     head = ("SESSION", "PID", "STATE", "SINCE", "TOKENS", "COST", "FOLDER", "WHAT")
-    print_columns(head, rows, wide=is_terminal(sys.stdout))
+    print_columns(head, rows)

@@ -13,9 +13,8 @@ from beam import Status, clock
 from beam.cli.render.asks import short_id, time_left
 from beam.cli.render.calls import brief_call
 from beam.cli.render.charts import bar, sparkline
-from beam.cli.render.tables import ago, print_columns, without_empty
+from beam.cli.render.tables import ago, print_columns
 from beam.cli.render.text import one_line, safe, write
-from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from beam import AgentStatus, GitPlace, KeptProcess, Running, UsageLine
@@ -38,7 +37,7 @@ def print_table(found: Sequence[AgentStatus], project: Path) -> None:
         )
         what = "; ".join(filter(None, (*_activity_texts(line), elsewhere)))
         rows.append((line.agent, line.state, waiting, str(line.dead), str(line.totals.turns), cost, what))
-    print_columns(("AGENT", "STATE", "WAIT", "DEAD", "TURNS", "COST", "LAST"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("AGENT", "STATE", "WAIT", "DEAD", "TURNS", "COST", "LAST"), rows)
 
 
 def _activity_texts(line: AgentStatus) -> Iterator[str]:
@@ -120,7 +119,7 @@ def print_tools(found: Sequence[AgentStatus]) -> None:
         for agent in found
         for name, calls, failed in sorted(_tool_counts(agent), key=lambda each: -each[1])
     ]
-    print_columns(("AGENT", "TOOL", "CALLS", "FAILED"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("AGENT", "TOOL", "CALLS", "FAILED"), rows)
 
 
 def _tool_counts(agent: AgentStatus) -> list[tuple[str, int, int]]:
@@ -157,10 +156,7 @@ def print_usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[i
             )
         )
     head = ("AGENT", "MODEL", "TURNS", "CALLS", "INPUT", "OUTPUT", "CACHED", "WRITTEN", "REASONING", "COST", "")
-    if is_terminal(sys.stdout) and rows:
-        print_columns(*without_empty(head, rows), wide=True)
-    else:
-        print_columns(head, rows, wide=False)
+    print_columns(head, rows, drops_empty=True)
 
 
 def _spent(line: UsageLine) -> float:

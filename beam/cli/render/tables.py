@@ -6,16 +6,18 @@ import sys
 from collections.abc import Sequence
 
 from beam.cli.render.text import escape_controls, one_line, write
-from beam.cli.streams import is_colourful
+from beam.cli.streams import is_colourful, is_terminal
 
 
-def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
-    """Print rows below their head. With `wide`, the columns are aligned and cut at the edge of the terminal; otherwise
-    the cells are separated by tabs."""
-    if not wide:
+def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, drops_empty: bool = False) -> None:
+    """Print rows below their head. On a terminal the columns are aligned and cut at its edge, and with `drops_empty`
+    those without any value are left out; otherwise the cells are separated by tabs."""
+    if not is_terminal(sys.stdout):
         for row in [head, *rows]:
             write(sys.stdout, "\t".join(" ".join(cell.split()) for cell in row) + "\n")
         return
+    if drops_empty and rows:
+        head, rows = without_empty(head, rows)
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table

@@ -12,7 +12,6 @@ from beam import AnyEvent, durations, events
 from beam.cli.render.calls import brief_doing
 from beam.cli.render.tables import ago, print_columns
 from beam.cli.render.text import collapse_to_line, one_line, safe, write
-from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from beam import MailLine, MemberLine, Task, TaskLine, TeamLine, TeamShown, Wait
@@ -28,7 +27,7 @@ def print_teams(lines: Sequence[TeamLine]) -> None:
         members = f"{'?' if line.working is None else line.working}/{line.members}" if line.members else ""
         mail = str(line.waiting_mail) if line.waiting_mail else ""
         rows.append((line.team, line.state, age, members, mail, tasks, orphans or line.cwd))
-    print_columns(("TEAM", "STATE", "AGE", "WORKING", "MAIL", "TASKS", "WHERE"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("TEAM", "STATE", "AGE", "WORKING", "MAIL", "TASKS", "WHERE"), rows)
 
 
 def print_team(team: TeamShown) -> None:
@@ -38,9 +37,7 @@ def print_team(team: TeamShown) -> None:
     since = f", for {ago(line.created)}" if line.created else ""
     write(sys.stdout, safe(f"{line.team}: {line.state}{lead}{since}, in {line.cwd or line.home}\n\n", sys.stdout))
     rows = [_member_row(member) for member in team.members]
-    print_columns(
-        ("MEMBER", "STATE", "FOR", "MODEL", "TOKENS", "COST", "MAIL", "DOING"), rows, wide=is_terminal(sys.stdout)
-    )
+    print_columns(("MEMBER", "STATE", "FOR", "MODEL", "TOKENS", "COST", "MAIL", "DOING"), rows)
     for member in team.members:
         if member.last_words:
             write(sys.stdout, f"\n{safe(member.member, sys.stdout)}: {one_line(member.last_words, 500)}")
@@ -104,7 +101,7 @@ def print_tasks(lines: Sequence[TaskLine]) -> None:
         label = "ready" if line.is_ready else "blocked" if waits_for and line.status == "pending" else line.status
         since = ago(line.since) if line.since else ""
         rows.append((f"#{line.id}", label, line.owner or "", since, waits_for, line.subject))
-    print_columns(("TASK", "STATUS", "OWNER", "FOR", "AFTER", "SUBJECT"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("TASK", "STATUS", "OWNER", "FOR", "AFTER", "SUBJECT"), rows)
 
 
 def print_mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
@@ -201,7 +198,7 @@ def print_waits(lines: Sequence[Wait]) -> None:
         (ago(line.since), line.team, line.who or "anyone", f"waits for {line.on}" if line.on else "waits", line.what)
         for line in lines
     ]
-    print_columns(("FOR", "TEAM", "WHO", "ON", "WHAT"), rows, wide=is_terminal(sys.stdout))
+    print_columns(("FOR", "TEAM", "WHO", "ON", "WHAT"), rows)
 
 
 _TOOLS_WITH_OWN_EVENT = frozenset({"SendMessage", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"})

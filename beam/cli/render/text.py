@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections.abc import Iterable
 from typing import TextIO
 
 import msgspec
@@ -137,6 +138,12 @@ def write_json(value: object) -> None:
     except UnicodeEncodeError:  # it contains a path that is not UTF-8
         data = msgspec.json.encode(escape_surrogates(value))
     write_line(safe_json(data.decode(), sys.stdout))
+
+
+def write_json_lines(values: Iterable[object]) -> None:
+    """Write each value to stdout as one JSON object on a line of its own."""
+    for value in values:
+        write_json(value)
 
 
 def safe_json(text: str, stream: TextIO) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from beam.api.report import ReportLine
 from beam.cli import report
+from beam.cli.render import tables
 from beam.model.outcome import Usage
 
 HEAD = ["AGENT", "MODEL", "TURNS", "TOKENS", "COST", "WORKED", "QUEUED", "ASKED", "FAILED"]
@@ -23,7 +24,8 @@ SUM = ReportLine(agent=None, model=None, turns=3, cost_usd=2.0)
 
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(report, "is_terminal", lambda _: True)
+    for module in (report, tables):
+        monkeypatch.setattr(module, "is_terminal", lambda _: True)
     return monkeypatch
 
 

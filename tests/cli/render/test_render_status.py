@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from beam.api.status import AgentStatus, LastOutcome
 from beam.api.turns_now import KeptProcess, OnceTurn, OpenAsk, OpenCall, Running
 from beam.api.usage import UsageLine
-from beam.cli.render import status
+from beam.cli.render import status, tables
 from beam.model.outcome import Status, Usage
 from beam.model.state import Totals
 from beam.root.git_place import GitPlace
@@ -245,7 +245,7 @@ def test_a_cost_says_whether_it_is_an_estimate(reported: float | None, estimated
 def test_on_a_terminal_usage_has_bars_and_the_last_days(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status, "is_terminal", lambda _: True)
+    monkeypatch.setattr(tables, "is_terminal", lambda _: True)
     monkeypatch.setenv("COLUMNS", "120")
     lines = [
         UsageLine(agent="a", model="m", turns=1, usage=Usage(), cost_usd=1.0),

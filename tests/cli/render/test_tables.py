@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from beam.base.clock import rfc3339
+from beam.cli.render import tables
 from beam.cli.render.tables import ago, print_columns, print_pairs
 
 
 def test_on_a_terminal_columns_line_up_and_fit(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tables, "is_terminal", lambda _: True)
     monkeypatch.setenv("COLUMNS", "40")
-    print_columns(("NAME", "TEXT"), [("a", "word " * 30), ("longer", "\x1b[2J")], wide=True)
+    print_columns(("NAME", "TEXT"), [("a", "word " * 30), ("longer", "\x1b[2J")])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert {line.index(text) for line, text in zip(lines, ("TEXT", "word", "␛[2J"), strict=True)} == {8}
