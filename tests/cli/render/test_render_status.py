@@ -263,7 +263,7 @@ def test_on_a_terminal_usage_has_bars_and_the_last_days(
         ["total", "3", "$9.0000"],
     ]
     status.print_usage([])
-    assert capsys.readouterr().out.startswith("AGENT\tMODEL\tTURNS\tCALLS\tINPUT\tOUTPUT\tCACHED\tWRITTEN\t")
+    assert capsys.readouterr().out.split()[:3] == ["AGENT", "MODEL", "TURNS"]
 
 
 def test_without_any_cost_the_bars_are_of_tokens() -> None:
