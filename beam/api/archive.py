@@ -13,11 +13,10 @@ from beam.api.find import all_paths, queue_of
 from beam.api.lock_wait import acquire_agent_lock
 from beam.api.manage import vouched_digest
 from beam.base import files
-from beam.base.clock import rfc3339
+from beam.base.clock import Steps, rfc3339
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UsageError
 from beam.base.faults import crash_point
-from beam.base.steps import Steps
 from beam.broker.inbox.context import RootContext
 from beam.config.file import read_bytes
 from beam.config.resolve import AGENT_JSON, parse_agent_json

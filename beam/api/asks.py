@@ -9,8 +9,8 @@ from typing import Literal
 from msgspec import Raw, Struct
 
 from beam.api.find import all_paths
+from beam.base.clock import Steps
 from beam.base.errors import BeamError, NotFoundError, UsageError
-from beam.base.steps import Steps
 from beam.broker.asking.requests import request
 from beam.broker.inbox.context import RootContext
 from beam.model.events import PermissionAsked

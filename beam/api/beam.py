@@ -1,20 +1,13 @@
 """Defines `Beam`, which has beam's operations as typed methods. Each method has one implementation. A method that waits
 blocks; its attribute `aio` is the same method as a coroutine for event loops."""
 
-from beam.api.verbs.agents import AgentVerbs
-from beam.api.verbs.chatting import ChatVerbs
-from beam.api.verbs.comparing import CompareVerbs
-from beam.api.verbs.control import ControlVerbs
-from beam.api.verbs.following import FollowVerbs
-from beam.api.verbs.keeping import KeepVerbs
+from beam.api.verbs.agents import AgentVerbs, NotifyVerbs, RuleVerbs
+from beam.api.verbs.control import ControlVerbs, KeepVerbs
 from beam.api.verbs.looking import LookVerbs
-from beam.api.verbs.notifying import NotifyVerbs
 from beam.api.verbs.proxying import ProxyVerbs
-from beam.api.verbs.ruling import RuleVerbs
-from beam.api.verbs.running import RunVerbs
-from beam.api.verbs.sending import SendVerbs
-from beam.api.verbs.serving import BrokerVerbs
-from beam.api.verbs.setup import SetupVerbs
+from beam.api.verbs.running import ChatVerbs, CompareVerbs, RunVerbs
+from beam.api.verbs.sending import FollowVerbs, SendVerbs
+from beam.api.verbs.setup import BrokerVerbs, SetupVerbs
 
 
 class Beam(

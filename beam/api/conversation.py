@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from msgspec import Struct, structs
 
-from beam.api.both import coroutine_verb
+from beam.api.methods import coroutine_verb
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.conversations.chat import HUMAN
 from beam.model.message import OptionFields, Options, with_fields

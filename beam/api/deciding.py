@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from beam.api.asks import AskLine, ask_line, decide
+from beam.base.clock import run_async
 from beam.base.errors import BeamError, NotFoundError, UsageError
-from beam.base.steps import run_async
 from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.model.events import Event

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.base.clock import Clock, rfc3339
+from beam.base.clock import Clock, Steps, rfc3339, run_async
 from beam.base.errors import (
     BeamError,
     DiskError,
@@ -25,7 +25,6 @@ from beam.base.errors import (
     UnsupportedError,
     UsageError,
 )
-from beam.base.steps import Steps, run_async
 from beam.broker.inbox.compose import check_replies, check_text, deadline_at, replace_surrogates
 from beam.model.message import NAME, Message, Options, Payload, check_name, new_id
 from beam.model.outcome import Outcome

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from beam.base.clock import Steps
 from beam.base.errors import BeamError, NotFoundError, UnsupportedError
-from beam.base.steps import Steps
 from beam.broker.asking.requests import request, request_answer
 from beam.broker.holder.calls import STEER_TIMEOUT_S
 from beam.broker.inbox.context import RootContext

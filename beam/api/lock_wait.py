@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from beam.base.clock import Steps
 from beam.base.errors import UnfinishedError
-from beam.base.steps import Steps
 from beam.broker.inbox.context import RootContext
 from beam.root import discovery
 from beam.root.paths import AgentPaths

@@ -14,9 +14,9 @@ from beam.agents import registry
 from beam.api import settings_events
 from beam.api.lock_wait import acquire_agent_lock, in_turn_error, lock_new_agent, wait_for_lock
 from beam.base import files
+from beam.base.clock import run_blocking
 from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UsageError
-from beam.base.steps import run_blocking
 from beam.broker.asking.follow import held_briefly
 from beam.broker.inbox.context import RootContext
 from beam.config import fields, file, source

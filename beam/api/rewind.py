@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from beam.agents import registry
+from beam.base.clock import Steps
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
-from beam.base.steps import Steps
 from beam.model import events
 from beam.model.outcome import Point
 from beam.store.reader import Reader

@@ -6,9 +6,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from beam.base.clock import local_time
+from beam.base.clock import local_time, run_async
 from beam.base.errors import LimitError, SignalledError
-from beam.base.steps import run_async
 from beam.broker.asking.follow import follow, not_found_if_removed, replay_outcome
 from beam.broker.asking.kept import keep_seconds, wait_until_released
 from beam.broker.asking.requests import withdraw

@@ -11,8 +11,8 @@ from msgspec import UNSET, Struct
 
 from beam.agents import registry
 from beam.base import files
+from beam.base.clock import Steps, run_blocking
 from beam.base.errors import BeamError, NotFoundError, UnsupportedError, UsageError
-from beam.base.steps import Steps, run_blocking
 from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.model.message import base_of, check_name, check_session_id

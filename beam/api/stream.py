@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from beam.api.both import refuse_in_loop
+from beam.api.methods import refuse_in_loop
 from beam.base import files
 from beam.base.errors import UsageError
 from beam.model.events import Event

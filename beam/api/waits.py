@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 from beam.api import find
+from beam.base.clock import Steps
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UsageError
-from beam.base.steps import Steps
 from beam.broker.asking.follow import is_just_sent
 from beam.broker.inbox.context import RootContext
 from beam.model.events import MessageDead, MessageRequeued, Notice, TurnClosed, TurnFinished, outcome_of

@@ -1,13 +1,19 @@
-"""The interface of a clock and random source, which code gets as an argument, and the only format in which beam writes
-times."""
+"""The interface of a clock and random source, which code gets as an argument, the type of a computation that waits, and
+the only format in which beam writes times.
+
+`Steps` is a generator that yields how long to sleep (seconds) and returns the result. The code that runs the generator
+decides whether to sleep in a thread, to sleep in an event loop, or to come back later.
+"""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from beam.base import own_program
 from beam.base.errors import CorruptError
 
 ASLEEP_S = 2.0  # between two readings; gaps on a busy machine are shorter
@@ -98,3 +104,33 @@ def recorded_ns(text: str) -> int:
         return parse_rfc3339(text)
     except ValueError as error:
         raise CorruptError(f"{text[:80]!r} is not a time that beam wrote") from error
+
+
+R = TypeVar("R")
+Steps = Generator[float, None, R]
+
+
+def run_blocking(steps: Steps[R]) -> R:
+    """Run the generator to its end in this thread, with blocking sleeps, and return its result."""
+    while True:
+        try:
+            pause = next(steps)
+        except StopIteration as done:
+            result: R = done.value
+            return result
+        own_program.wait_until_held()
+        time.sleep(pause)
+
+
+async def run_async(steps: Steps[R]) -> R:
+    """Run the generator to its end in an event loop and return its result."""
+    import asyncio
+
+    while True:
+        try:
+            pause = next(steps)
+        except StopIteration as done:
+            result: R = done.value
+            return result
+        own_program.wait_until_held()
+        await asyncio.sleep(pause)

@@ -44,9 +44,9 @@ def _import_command(argv: list[str]) -> Callable[[], object]:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         own_program.import_msgspec()
-        from beam.cli import errors, plain  # noqa: F401 - imported now, so that it is there if an error occurs
+        from beam.cli import commands
 
-        found = plain.command(argv)
+        found = commands.command(argv)
         if found is None:
             from beam.cli import app
 

@@ -16,8 +16,8 @@ import msgspec
 from beam.agents import registry
 from beam.agents.base import Adapter
 from beam.base import files
+from beam.base.clock import run_async
 from beam.base.errors import BeamError, NotFoundError, SignalledError, UnfinishedError, UntrustedError
-from beam.base.steps import run_async
 from beam.broker.asking.requests import request
 from beam.broker.holder import duty
 from beam.broker.holder import registry as brokers

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from beam.api import Beam
-from beam.api.both import coroutine_verb, waiting_verb
+from beam.api.methods import coroutine_verb, waiting_verb
 from beam.api.stream import Stream
+from beam.base.clock import Steps
 from beam.base.errors import UsageError
-from beam.base.steps import Steps
 from tests.support.refused import refused
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from beam import Conversation
 from beam.api import Beam
-from beam.api.both import coroutine_verb
 from beam.api.conversation import Spoken
+from beam.api.methods import coroutine_verb
 from beam.base.errors import BeamError, ConfigError, LimitError, SignalledError, UnfinishedError, UsageError
 from beam.conversations import comparing
 from beam.model import events

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from beam.api import live
+from beam.base.clock import Steps
 from beam.base.errors import BeamError, LimitError, NotFoundError, UnsupportedError
-from beam.base.steps import Steps
 from beam.model import events
 from beam.store.segment import read_state
 from tests.support.context import Root

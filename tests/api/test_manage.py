@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from beam.api import lock_wait, manage, rules
 from beam.api.sessions import begin_in_session
+from beam.base.clock import Steps
 from beam.base.errors import (
     BeamError,
     ConfigError,
@@ -24,7 +25,6 @@ from beam.base.errors import (
     UntrustedError,
     UsageError,
 )
-from beam.base.steps import Steps
 from beam.broker.asking import follow, mailbox
 from beam.broker.inbox import standing
 from beam.config.resolve import encode_agent_json

@@ -19,8 +19,8 @@ from beam.api.keeping import AgentKeeper
 from beam.api.next_mode import NextMode
 from beam.api.notify import TargetLine, TargetTried
 from beam.api.stream import Stream
+from beam.base.clock import Steps
 from beam.base.errors import BeamError, NotFoundError, UnsupportedError, UsageError
-from beam.base.steps import Steps
 from beam.model import events
 from beam.model.message import Options, Recording
 from beam.model.notification import Notification

@@ -8,8 +8,8 @@ import pytest
 
 from beam.api import live, rewind
 from beam.api.rewind import RewindResult, last_message_id
+from beam.base.clock import Steps
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
-from beam.base.steps import Steps
 from beam.broker.asking import requests
 from beam.model import events
 from beam.model.outcome import Point

@@ -9,8 +9,8 @@ import pytest
 
 from beam.api import lock_wait, sessions
 from beam.api.sessions import SessionLine, begin_in_session, parse_session, resume, session_lines
+from beam.base.clock import Steps
 from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.base.steps import Steps
 from beam.broker.asking import requests
 from beam.model import events
 from beam.store.lock import try_lock

@@ -9,8 +9,8 @@ import pytest
 
 from beam.api import manage, waits
 from beam.api.waits import AwaitedState, run_waits, wait_for_state
+from beam.base.clock import Steps
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
-from beam.base.steps import Steps
 from beam.broker.asking import mailbox
 from beam.model import events
 from beam.model.outcome import Status

@@ -12,11 +12,10 @@ import pytest
 import yaml
 from msgspec import Struct
 
-from beam.base import durations, errors, faults, moments, patterns, steps, yaml_bounds
-from beam.base.clock import Awake, local_time, parse_rfc3339, recorded_ns, rfc3339
+from beam.base import clock, durations, errors, faults, moments, patterns, yaml_bounds
+from beam.base.clock import Awake, Steps, local_time, parse_rfc3339, recorded_ns, rfc3339, run_async, run_blocking
 from beam.base.digest import blake2b, sha256
 from beam.base.errors import BeamError, CorruptError, ExitCode, SignalledError, UsageError, nearest
-from beam.base.steps import Steps, run_async, run_blocking
 from beam.base.typed_values import escape_surrogates
 from tests.support.context import FakeClock
 from tests.support.refused import refused
@@ -138,7 +137,7 @@ def counted(*pauses: float) -> Steps[str]:
 
 def test_steps_are_run_with_their_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(steps, "time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr(clock, "time", SimpleNamespace(sleep=slept.append))
     assert run_blocking(counted(0.5, 2.0)) == "done" and slept == [0.5, 2.0]
     awaited: list[float] = []
 

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from beam.base.steps import Steps
+from beam.base.clock import Steps
 from beam.broker.asking import mailbox
 from beam.broker.asking.follow import outcome_in
 from beam.broker.holder import duty

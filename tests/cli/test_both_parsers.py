@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beam.api import Beam
-from beam.cli import plain
+from beam.cli import commands
 from beam.cli.commands import App
 from beam.cli.context import Context
 from tests.support.chatting import message
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which parser reads the command lines."""
     if request.param == "typer":
-        monkeypatch.setattr(plain, "command", lambda words: None)
+        monkeypatch.setattr(commands, "command", lambda words: None)
     return str(request.param)
 
 

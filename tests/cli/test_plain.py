@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.main import get_command, get_group
 
-from beam.cli import plain
+from beam.cli import commands
 from beam.cli.app import app as whole
 from beam.cli.commands import COMMANDS, GROUPS, App, Verb
 from beam.cli.context import Context
@@ -67,7 +67,7 @@ def test_what_is_read_plainly_typer_reads_to_the_same_values(name: str, app: App
     @given(words_of(parameters))
     def same(words: list[str]) -> None:
         calls = [Context(), Context()]
-        command = plain._bind_parameters(verb, calls[0], words)
+        command = commands._bind_parameters(verb, calls[0], words)
         if command is None:
             return
         with pytest.raises(Seen) as seen:
@@ -129,7 +129,7 @@ def test_most_commands_can_be_read_plainly() -> None:
     ],
 )
 def test_all_other_command_lines_are_left_to_typer(line: str) -> None:
-    assert plain.command(line.split()) is None
+    assert commands.command(line.split()) is None
 
 
 @pytest.mark.parametrize(
@@ -137,20 +137,20 @@ def test_all_other_command_lines_are_left_to_typer(line: str) -> None:
 )
 def test_beams_own_options_are_taken_anywhere(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Context] = []
-    bound = plain._bind_parameters
+    bound = commands._bind_parameters
 
     def noted(verb: Verb, call: Context, words: list[str]) -> Any:
         seen.append(call)
         return bound(verb, call, words)
 
-    monkeypatch.setattr(plain, "_bind_parameters", noted)
-    assert plain.command(line.split()) is not None
+    monkeypatch.setattr(commands, "_bind_parameters", noted)
+    assert commands.command(line.split()) is not None
     assert seen[0].quiet and not seen[0].verbose
 
 
 def test_json_before_a_command_is_its_own() -> None:
     for words in (["--json", "queue", "list"], ["queue", "--json", "list"], ["queue", "list", "--json"]):
-        command = plain.command(words)
+        command = commands.command(words)
         assert command is not None
         (fitting,) = [cell.cell_contents for cell in command.__closure__ or () if isinstance(cell.cell_contents, dict)]
         assert fitting["as_json"] is True

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from beam.base.steps import Steps
+from beam.base.clock import Steps
 from beam.model import events
 from beam.model.outcome import Status
 from beam.process import tree

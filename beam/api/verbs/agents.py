@@ -1,4 +1,5 @@
-"""Methods to declare, change, rename, archive and remove the agents of a root, and to choose their sessions."""
+"""Methods to declare, change, rename, archive and remove the agents of a root, to choose their sessions, and for their
+rules and the targets of notifications."""
 
 from __future__ import annotations
 
@@ -7,16 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam.agents import registry
-from beam.api.argument_types import check_is_settings
-from beam.api.both import waiting_verb
+from beam.api.methods import check_is_settings, waiting_verb
 from beam.api.verbs.opened import OpenedRoot
-from beam.base.steps import Steps
+from beam.base.clock import Steps
+from beam.model.message import Access, RuleLists
 
 if TYPE_CHECKING:
     from beam.api.agents import AgentLine, AgentShown
+    from beam.api.notify import TargetLine, TargetTried
     from beam.api.rewind import RewindResult
+    from beam.api.rules import RuleLine, RuleTried
     from beam.api.sessions import SessionLine
     from beam.model.settings import AgentSettings
+    from beam.rules.rule import Behavior
 
 
 class AgentVerbs(OpenedRoot):
@@ -242,3 +246,67 @@ class AgentVerbs(OpenedRoot):
 
         paths = self._existing_paths(agent)
         return (yield from request(self.context, paths, "reset", by=self.me))
+
+
+class RuleVerbs(OpenedRoot):
+    """List, try, add and remove the rules of agents."""
+
+    def rules(self, agent: str) -> list[RuleLine]:
+        """Return the agent's rules in their order of precedence, each with its author."""
+        from beam.api import rules
+
+        return rules.list_rules(self.context, agent)
+
+    def try_rules(
+        self,
+        agent: str,
+        call: str,
+        *,
+        access: Access | None = None,
+        via: str | None = None,
+        more: RuleLists | None = None,
+    ) -> RuleTried:
+        """Return which rule decides a call (`Bash(git push)`), who wrote it, and who enforces it.
+
+        `more` are rules that a message would add. Raises UsageError for an invalid call.
+        """
+        from beam.api import rules
+
+        return rules.try_rules(self.context, agent, call, access=access, via=via, more=more)
+
+    def add_rule(self, agent: str, behavior: Behavior, rule: str) -> Path:
+        """Add a rule to the agent's own settings, and return the path of its agent.json. Raises UsageError for an
+        invalid rule."""
+        self.check_person("changes rules")
+        from beam.api import rules
+
+        return rules.add(self.context, agent, behavior, rule, by=self.me)
+
+    def remove_rule(self, agent: str, behavior: Behavior, rule: str) -> Path:
+        """Remove a rule from the agent's own settings, and return the path of its agent.json. Raises NotFoundError if
+        the rule is not in them."""
+        self.check_person("changes rules")
+        from beam.api import rules
+
+        return rules.remove(self.context, agent, behavior, rule, by=self.me)
+
+
+class NotifyVerbs(OpenedRoot):
+    """List and try the targets of `notify:`."""
+
+    def notify_targets(self) -> list[TargetLine]:
+        """Return every target that is configured here, with the numbers of its waiting, delivered and given-up
+        notifications."""
+        from beam.api import notify
+
+        return notify.list_targets(self.context)
+
+    def test_notify(self) -> list[TargetTried]:
+        """Send a test notification to every target, once each, and return the result for each target.
+
+        Raises NotFoundError if there is no target, UsageError for an agent inside its turn.
+        """
+        self.check_person("tries notifications")
+        from beam.api import notify
+
+        return notify.try_targets(self.context, agent=self.me)

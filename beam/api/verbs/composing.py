@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from beam.agents import registry
-from beam.api import argument_types
+from beam.api import methods
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.broker.inbox.compose import HUMAN, Caller, compose
@@ -64,9 +64,9 @@ class ComposeVerbs(OpenedRoot):
         """
         from beam.broker.inbox.put import find_receiver
 
-        argument_types.check_is_text(agent=agent, text=text, sender=sender or "", key=key or "")
-        argument_types.check_is_number(deadline=deadline, replies=replies)
-        attach = argument_types.file_paths("attach", attach)
+        methods.check_is_text(agent=agent, text=text, sender=sender or "", key=key or "")
+        methods.check_is_number(deadline=deadline, replies=replies)
+        attach = methods.file_paths("attach", attach)
         wanted = with_fields(options, more, known=("sender", "attach", "options", "key", "deadline"))
         self._check_schema(wanted.schema)
         if self.is_agent and wanted.keep is not UNSET:

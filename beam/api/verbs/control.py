@@ -1,17 +1,17 @@
-"""Methods that send requests to an agent's holder: about the agent's queue, its running turn, and its asks (permission
-requests)."""
+"""Methods that send requests to an agent's holder, about the agent's queue, its running turn, and its asks (permission
+requests); and `with Beam() as beam`, which keeps the agents' processes alive between messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import msgspec
 
-from beam.api.both import waiting_verb
+from beam.api.methods import waiting_verb
 from beam.api.verbs.opened import OpenedRoot
+from beam.base.clock import Steps
 from beam.base.errors import DiskError, NotFoundError, UsageError
-from beam.base.steps import Steps
 from beam.model.message import base_of
 
 if TYPE_CHECKING:
@@ -168,3 +168,37 @@ class ControlVerbs(OpenedRoot):
 
         paths, whole = self._find(message_id)
         return (yield from request(self.context, paths, verb, whole, by=self.me, text=text))
+
+
+class KeepVerbs(OpenedRoot):
+    """Keep processes between messages."""
+
+    def __enter__(self) -> Self:
+        """Keep the process of each agent that gets a message in this block, in dialogue and terminal mode, until the
+        block ends.
+
+        Inside an agent's turn nothing is kept.
+        """
+        if self._keeping is not None:
+            raise UsageError("this Beam keeps its agents' processes already", "use it in one `with` at a time")
+        if not self.is_agent:
+            from beam.api.keeping import AgentKeeper
+
+            self._keeping = AgentKeeper(self.context)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the kept processes."""
+        keeping, self._keeping = self._keeping, None
+        if keeping is not None:
+            keeping.close()
+
+    async def __aenter__(self) -> Self:
+        """Keep processes as `__enter__` does, from an event loop."""
+        return self.__enter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the kept processes without blocking the event loop."""
+        import asyncio
+
+        await asyncio.to_thread(self.__exit__)

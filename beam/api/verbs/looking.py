@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from beam.api.argument_types import agent_names, check_is_number, check_is_text, time_ns
-from beam.api.both import coroutine_verb
+from beam.api.methods import agent_names, check_is_number, check_is_text, coroutine_verb, time_ns
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, UnsupportedError, UsageError

@@ -1,5 +1,4 @@
-"""The base class of the parts of `Beam`. It has the root, its configuration, its agents and messages, and the
-caller."""
+"""The base class of the parts of `Beam`: the root, its configuration, its agents and messages, and the caller."""
 
 from __future__ import annotations
 
@@ -7,16 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from beam.api.argument_types import agent_names, check_is_text
 from beam.api.inside import CallerTurn, caller_turn
+from beam.api.methods import agent_names, check_is_text
 from beam.base import own_program
-from beam.base.clock import Clock, SystemClock
+from beam.base.clock import Clock, Steps, SystemClock
 from beam.base.errors import UsageError
-from beam.broker.asking.agent_requests import carry_out
 from beam.broker.inbox.compose import HUMAN
 from beam.broker.inbox.context import RootContext
 from beam.config.resolve import with_state_dir
@@ -26,12 +24,20 @@ from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
     from beam.api.keeping import AgentKeeper
+    from beam.base.clock import Steps
     from beam.broker.inbox.put import Receiver
     from beam.conversations.recording import Replay
     from beam.model.events import Event
-
+    from beam.store.outbox import Answer
 
 _MOMENT_S = 1.0  # how long the answer of `_exposing_folder` stays valid
+
+
+def _carry_out(*request: Any) -> Steps[Answer]:
+    """Carry out a request that an agent made in its turn. What that needs is imported with the first one."""
+    from beam.broker.asking.agent_requests import carry_out
+
+    return carry_out(*request)
 
 
 def ignore(event: Event) -> None:
@@ -75,7 +81,7 @@ class OpenedRoot:
     def context(self) -> RootContext:
         """Return the root with its checked configuration. Raises ConfigError, DiskError."""
         return RootContext.load(
-            self.home, environ=self.environ, clock=self._clock, carry_out=carry_out, exposed=self._exposing_folder()
+            self.home, environ=self.environ, clock=self._clock, carry_out=_carry_out, exposed=self._exposing_folder()
         )
 
     def _context_now(self) -> RootContext:

@@ -21,7 +21,7 @@ from beam.base.faults import crash_point
 from beam.model.message import Message, Options, agent_of, sent_id
 
 if TYPE_CHECKING:
-    from beam.base.steps import Steps
+    from beam.base.clock import Steps
     from beam.broker.inbox.context import RootContext
     from beam.broker.inbox.sender import Sender
     from beam.root.paths import AgentPaths

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 from beam.base import files
+from beam.base.clock import Steps
 from beam.base.errors import CorruptError, DiskError, NotFoundError, UnfinishedError
-from beam.base.steps import Steps
 from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.model.events import AnyEvent, Event

@@ -12,7 +12,7 @@ from beam.store.lock import is_free
 from beam.store.queue import Queue
 
 if TYPE_CHECKING:
-    from beam.base.steps import Steps
+    from beam.base.clock import Steps
     from beam.broker.inbox.context import RootContext
     from beam.model.message import Message
     from beam.root.paths import AgentPaths

@@ -8,10 +8,9 @@ import contextlib
 from msgspec import UNSET
 
 from beam.agents import registry
-from beam.base.clock import recorded_ns, rfc3339
+from beam.base.clock import Steps, recorded_ns, rfc3339, run_blocking
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.faults import crash_point
-from beam.base.steps import Steps, run_blocking
 from beam.broker.holder import duty
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox import closing

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from beam.base.clock import rfc3339
+from beam.base.clock import Steps, rfc3339
 from beam.base.errors import BeamError, UnfinishedError, exit_code_of
-from beam.base.steps import Steps
 from beam.broker.asking.follow import outcome_in
 from beam.broker.inbox.context import RootContext
 from beam.model.events import ControlDone

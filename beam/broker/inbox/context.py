@@ -20,7 +20,7 @@ from beam.root import directories, discovery
 from beam.root.paths import AgentPaths, RootPaths
 
 if TYPE_CHECKING:
-    from beam.base.steps import Steps
+    from beam.base.clock import Steps
     from beam.broker.inbox.sender import Sender
     from beam.store.outbox import Answer, Request
     from beam.turns.replay import Recordings

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from beam.base.clock import Steps
 from beam.base.errors import BeamError, ExitCode, LimitError, RefusedFileError, UnfinishedError
 from beam.base.faults import crash_point
-from beam.base.steps import Steps
 from beam.broker.inbox.sender import Sender
 from beam.model import events
 from beam.store.outbox import Answer, OpenTurn, OutboxFolder, abandoned_outboxes, refusal_of, sent_but_over
