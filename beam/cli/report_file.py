@@ -32,6 +32,11 @@ class ReportFile:
         if wrong:
             raise DiskError(f"--junit {named}: {nearest} {wrong}", "name another file", subject=named)
 
+    @property
+    def is_regular(self) -> bool:
+        """Return whether the report is, or will be, a file that is replaced: no pipe, and no terminal."""
+        return not os.path.lexists(self._path) or self._path.is_file()
+
     def write(self, data: bytes) -> None:
         """Write the report. Raises DiskError if this fails, or if the given path now leads to another place than
         before."""

@@ -53,8 +53,9 @@ class Reporter:
             return gitlab.step_lines(step, int(time.time()))
         return list(step_lines(step))
 
-    def result(self, result: RunResult) -> None:
-        """Print the result of the run. On GitHub, also write it into the summary of the CI step."""
+    def result(self, result: RunResult, pages: Mapping[str, str]) -> None:
+        """Print the result of the run. On GitHub, also write it into the summary of the CI step. `pages` has the link
+        to the turn of each message."""
         if self._json:
             write_json(result)
         else:
@@ -64,7 +65,7 @@ class Reporter:
             wrong = github.failure(result)
             if wrong is not None and not self._json:
                 write_line(wrong)
-            _append_to_file(os.environ.get("GITHUB_STEP_SUMMARY"), github.summary(result))
+            _append_to_file(os.environ.get("GITHUB_STEP_SUMMARY"), github.summary(result, pages))
         sys.stdout.flush()
 
     def on_refused(self, refusal: Refusal) -> None:
@@ -75,11 +76,6 @@ class Reporter:
                 write_line(github.refusal_line(refusal))
                 sys.stdout.flush()
             _append_to_file(os.environ.get("GITHUB_STEP_SUMMARY"), github.refusal_summary(refusal))
-
-    def on_stopped(self, result: object) -> None:
-        """Print the result of a run that a signal ended."""
-        if isinstance(result, RunResult):
-            self.result(result)
 
 
 def _select_style(asked: str | None, environ: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from beam import RunResult, Scenario
+    from beam.cli.pages import TurnPages
     from beam.cli.reporter import Reporter
 
 T = TypeVar("T")
@@ -61,6 +62,8 @@ def run(
     Everything in the file is checked before anything runs. The exit code is 0 if all steps passed, 13 if a check
     failed, 7 at a budget, else that of the first turn that failed: docs/scenarios.md, docs/exit-codes.md.
     """
+    from beam import RunResult
+    from beam.cli.pages import TurnPages
     from beam.cli.render.run import plan_lines
     from beam.cli.render.text import write_json, write_line
     from beam.cli.reporter import Reporter
@@ -83,6 +86,9 @@ def run(
             if untrusted is not None:
                 call.note(untrusted)
             return 0
+        pages = None
+        if report is not None and junit is not None and report.is_regular:
+            pages = TurnPages(call.path(junit), junit, scenario.speakers())
 
         def play() -> RunResult:
             return beam.run(
@@ -100,13 +106,10 @@ def run(
         try:
             result = _run_with_trust(call, scenario, play)
         except SignalledError as error:
-            reporter.on_stopped(error.outcome)
-            _write_junit(report, error.outcome)
+            if isinstance(error.outcome, RunResult):
+                _report_result(call, reporter, report, pages, error.outcome)
             raise
-    try:
-        reporter.result(result)
-    finally:
-        _write_junit(report, result)
+    _report_result(call, reporter, report, pages, result)
     return result.exit_code
 
 
@@ -142,14 +145,20 @@ def _report_refusals(reporter: Reporter, file: str, report: ReportFile | None) -
         raise
 
 
-def _write_junit(report: ReportFile | None, result: object) -> None:
-    from beam import RunResult
-
-    if report is None or not isinstance(result, RunResult):
-        return
+def _report_result(
+    call: Context, reporter: Reporter, report: ReportFile | None, pages: TurnPages | None, result: RunResult
+) -> None:
+    """Write the pages of the turns, and report the result on stdout and in files for CI. All that can be written is
+    written before an error is raised."""
     from beam import junit as reports
 
-    report.write(reports.junit(result))
+    links: dict[str, str] = {}
+    with contextlib.ExitStack() as last:
+        if report is not None:
+            last.callback(lambda: report.write(reports.junit(result, links)))
+        last.callback(lambda: reporter.result(result, links))
+        if pages is not None:
+            links |= pages.write(call.beam, result)
 
 
 def _run_with_trust(call: Context, scenario: Scenario, act: Callable[[], T]) -> T:

@@ -5,14 +5,19 @@ An agent's text can't become a workflow command: each of its lines is prefixed, 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from beam.base import durations
 from beam.base.digest import sha256
 from beam.conversations.plain import cut, plain
 from beam.conversations.refusal import Refusal
-from beam.conversations.result import RunResult, StepResult, Verdict
+from beam.conversations.result import RunResult, StepResult, TurnResult, Verdict
 
 _MAX_OUTPUT = 20_000
 _MAX_ANNOTATION = 4000
+_MAX_LINE = 300
 _MAX_SUMMARY = 900_000  # GitHub takes a mebibyte
 _SIGNS = {Verdict.PASSED: "✅", Verdict.FAILED: "❌", Verdict.SKIPPED: "⚪"}
 
@@ -57,12 +62,41 @@ def is_failed_itself(step: StepResult) -> bool:
 def said(step: StepResult) -> str:
     """Return as text the answers of a step's turns or the output of its command, and how its checks ended."""
     lines = [step.why] if step.why else []
-    for turn in step.turns:
-        tools = f", called {', '.join(turn.tools)}" if turn.tools else ""
-        lines += [f"{turn.agent}: {turn.outcome.status}{tools}", turn.outcome.reply or turn.outcome.reason or ""]
+    lines += [line for turn in (*step.turns, *step.judged) for line in turn_lines(turn, {})]
     lines += [step.output] if step.output else []
     lines += [f"{check.verdict} {check.name}{f': {check.detail}' if check.detail else ''}" for check in step.checks]
     return cut("\n".join(lines), _MAX_OUTPUT)
+
+
+def turn_lines(turn: TurnResult, pages: Mapping[str, str]) -> list[str]:
+    """Return what a turn was asked, what it did and said, what it cost, and where its page is."""
+    outcome = turn.outcome
+    replayed = f" [replayed: {turn.replayed}]" if turn.replayed else ""
+    calls = f" [{outcome.model_calls.told}]" if outcome.model_calls else ""
+    lines = [f"{turn.agent}, turn {outcome.turn}: {outcome.status}{replayed}{calls}"]
+    told = {"asked": _line(turn.asked), "did": _did(turn), "cost": _cost(turn)}
+    told["page"] = pages.get(outcome.message_id, "")
+    return [*lines, *(f"{name}: {text}" for name, text in told.items() if text), outcome.reply or outcome.reason or ""]
+
+
+def _did(turn: TurnResult) -> str:
+    """Return which tools the turn called and which files it changed."""
+    tools = (f"{name} × {n}" if n > 1 else name for name, n in Counter(turn.tools).items())
+    parts = (
+        f"called {', '.join(tools)}" if turn.tools else "",
+        f"changed {', '.join(turn.files)}" if turn.files else "",
+    )
+    return _line("; ".join(part for part in parts if part))
+
+
+def _cost(turn: TurnResult) -> str:
+    cost = "" if turn.cost_usd is None else f"${turn.cost_usd:.4f}"
+    return ", ".join(part for part in (cost, f"{turn.tokens:,} tokens" if turn.tokens else "") if part)
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 1]}…"
 
 
 def quoted(text: str) -> list[str]:
@@ -102,8 +136,9 @@ def _annotation(kind: str, title: str, text: str, file: str, line: int | None, c
 # -- the step summary --------------------------------------------------------------------------------------------------
 
 
-def summary(result: RunResult) -> str:
-    """Return the run as Markdown: its result, then tables of its steps, its agents and its failed checks."""
+def summary(result: RunResult, pages: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the run as Markdown: its result, then tables of its steps, turns, agents and failed checks. `pages` has
+    the link to the page of each message's turn."""
     spent = result.spent
     head = f"## {_SIGNS[result.verdict]} {_cell(result.name)}: {result.verdict}"
     figures = [
@@ -129,6 +164,13 @@ def summary(result: RunResult) -> str:
             lines += ["", f"Branch `{_cell(tree.branch)}`: {len(tree.files)} files changed"]
     lines += ["", "| step | | agents | time | cost | checks |", "|---|---|---|---|---|---|"]
     lines += [_step_row(step) for step in result.steps]
+    turns = [(step, turn) for step in result.steps for turn in (*step.turns, *step.judged)]
+    if turns:
+        lines += ["", "| step | agent | asked | did | cost | page |", "|---|---|---|---|---|---|"]
+    for step, turn in turns:
+        page = pages.get(turn.outcome.message_id, "")
+        cells = (step.id, turn.agent, _line(turn.asked), _did(turn), _cost(turn), page)
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
     lines += ["", "| agent | turns | tokens | cost |", "|---|---|---|---|", *_agent_rows(result)]
     failed = [(step, check) for step in result.steps for check in step.checks if check.verdict is Verdict.FAILED]
     if failed:

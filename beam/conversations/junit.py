@@ -6,9 +6,11 @@ Values in, bytes out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from xml.etree import ElementTree as ET
 
-from beam.conversations.github import is_failed_itself
+from beam.conversations.github import is_failed_itself, turn_lines
 from beam.conversations.model_calls import FIGURES
 from beam.conversations.plain import cut, plain
 from beam.conversations.refusal import Refusal
@@ -18,12 +20,12 @@ _MAX_OUTPUT = 64 << 10  # characters of a step's output
 _MAX_MESSAGE = 1000
 
 
-def junit(result: RunResult) -> bytes:
-    """Return the run as JUnit XML, as CI systems read it."""
+def junit(result: RunResult, pages: Mapping[str, str] = MappingProxyType({})) -> bytes:
+    """Return the run as JUnit XML, as CI systems read it. `pages` has the link to the page of each message's turn."""
     suite = ET.Element("testsuite", name=plain(result.name))
     _add_properties(suite, result)
     for step in result.steps:
-        _add_step(suite, result, step)
+        _add_step(suite, result, step, pages)
     if result.exit_code and not any(step.verdict is Verdict.FAILED for step in result.steps):
         case = ET.SubElement(suite, "testcase", classname=plain(result.name), name="the run", time="0.000")
         ET.SubElement(case, "failure", message=_line(result.why), type="run").text = plain(result.why)
@@ -84,7 +86,7 @@ def _add_properties(suite: ET.Element, result: RunResult) -> None:
         ET.SubElement(properties, "property", name=name, value=plain(value))
 
 
-def _add_step(suite: ET.Element, result: RunResult, step: StepResult) -> None:
+def _add_step(suite: ET.Element, result: RunResult, step: StepResult, pages: Mapping[str, str]) -> None:
     again = f" [{step.repeat}]" if result.repeats > 1 else ""
     who = " ".join(dict.fromkeys(turn.agent for turn in step.turns))
     name = f"{step.id} ({step.kind}{f' {who}' if who else ''}){again}"
@@ -98,7 +100,8 @@ def _add_step(suite: ET.Element, result: RunResult, step: StepResult) -> None:
         kind = str(outcome.class_ or outcome.status) if outcome is not None else "error"
         error = ET.SubElement(case, "error", message=_line(step.why), type=kind)
         error.text = plain(f"{step.why}\nexit code {step.exit_code}, {result.file}, line {step.line}")
-    output = plain(cut(_output_text(step), _MAX_OUTPUT))
+    parts = [line for turn in (*step.turns, *step.judged) for line in turn_lines(turn, pages)]
+    output = plain(cut("\n".join(part for part in (*parts, step.output) if part), _MAX_OUTPUT))
     if output:
         ET.SubElement(case, "system-out").text = output
     for number, check in enumerate(step.checks, 1):
@@ -117,15 +120,3 @@ def _add_check(suite: ET.Element, classname: str, name: str, check: CheckResult,
 
 def _line(text: str) -> str:
     return plain(" ".join(text.split()))[:_MAX_MESSAGE]
-
-
-def _output_text(step: StepResult) -> str:
-    parts = []
-    for turn in step.turns:
-        tools = f" [called {', '.join(turn.tools)}]" if turn.tools else ""
-        replayed = f" [replayed: {turn.replayed}]" if turn.replayed else ""
-        calls = f" [{turn.outcome.model_calls.told}]" if turn.outcome.model_calls else ""
-        parts.append(f"{turn.agent}, turn {turn.outcome.turn}: {turn.outcome.status}{tools}{replayed}{calls}")
-        parts.append(turn.outcome.reply or turn.outcome.reason or "")
-    parts.append(step.output)
-    return "\n".join(part for part in parts if part)

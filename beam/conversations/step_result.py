@@ -8,6 +8,9 @@ from beam.conversations.facts import TurnFacts
 from beam.conversations.result import StepResult, TurnResult
 from beam.conversations.scenario import CheckStep, Step
 from beam.model.outcome import Class, Status
+from beam.secrets.redact import redact_beginning
+
+_MAX_ASKED = 2000  # characters
 
 _ALLOWED: Mapping[str, Status | Class] = {
     "denied": Status.DENIED,
@@ -44,6 +47,7 @@ def turn_result(turn: TurnFacts) -> TurnResult:
     return TurnResult(
         agent=turn.agent,
         outcome=turn.outcome,
+        asked=redact_beginning(turn.prompt, _MAX_ASKED),
         tools=tuple(tool.name for tool in turn.tools),
         files=tuple(dict.fromkeys(file.path for file in turn.files)),
         cost_usd=turn.cost_usd,

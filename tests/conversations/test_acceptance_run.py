@@ -507,6 +507,27 @@ def test_a_failing_step_does_not_keep_others_from_running_unless_it_is_asked_for
     assert fast == ["failed", "skipped", "skipped"]
 
 
+def test_reports_say_what_was_asked_done_and_paid_and_link_to_a_page_of_each_turn(place: Cli) -> None:
+    scenario(place, "- {send: a, prompt: spend it}\n- {send: b, prompt: Look.}\n- {send: a, prompt: And now?}\n")
+    summary = place.base / "summary"
+    for there in (place, place.with_env({"GITHUB_STEP_SUMMARY": str(summary)})):  # the pages have the last run alone
+        assert run(there).code == 0
+    suite = ElementTree.parse(place.project / "r.xml").getroot()
+    told = [case.findtext("system-out") for case in suite.iter("testcase")]
+    assert told == [
+        "a, turn 3: completed\nasked: spend it\ncost: $0.5000, 100 tokens\npage: r.a.html#t1\nSpent.",
+        "b, turn 2: completed\nasked: Look.\npage: r.b.html#t1\nYou said: Look.",
+        "a, turn 4: completed\nasked: And now?\npage: r.a.html#t2\nYou said: And now?",
+    ]
+    assert "| 1 | a | spend it |  | $0.5000, 100 tokens | r.a.html\\#t1 |" in summary.read_text()
+    page = (place.project / "r.a.html").read_text()
+    second = page.partition('<h2 id="t2">')[2]
+    assert (page.count("<h2 "), "And now?" in second, "spend it" in second) == (2, True, False)
+    job = {"GITLAB_CI": "true", "CI_JOB_URL": "https://ci.example/jobs/1"}
+    assert place.with_env(job)("run", "s.yaml", "--junit", "r.xml").code == 0
+    assert "page: https://ci.example/jobs/1/artifacts/file/r.b.html#t1\n" in (place.project / "r.xml").read_text()
+
+
 def test_two_agents_that_would_talk_for_ever_stop_and_say_why(place: Cli) -> None:
     scenario(place, "- {chat: [a, b], prompt: go, until: {turns: 4}}\n- {chat: [a, b], prompt: empty}\n")
     first, second = place("run", "s.yaml", "--json").json["steps"]

@@ -195,7 +195,7 @@ def test_the_summary_has_tables_whose_cells_are_no_markup() -> None:
     assert "<script>" not in text
     assert "\\[x\\](y) \\@someone \\#1" in text
     rows = [line for line in text.splitlines() if line.startswith("| 1 ")]
-    assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [7, 4]
+    assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [7, 7, 4]
     assert "| step |" in text
     assert "| agent | turns | tokens | cost |" in text
 

@@ -41,7 +41,15 @@ REPORTS = Path(__file__).with_name("reports")
 def turn(status: Status = Status.COMPLETED, **more: Any) -> TurnResult:
     given: dict[str, Any] = {"reply": "done", "exit_code": 0 if status is Status.COMPLETED else 1, **more}
     outcome = Outcome(message_id="a-1", agent="a@s", turn=1, attempt=1, status=status, **given)
-    return TurnResult(agent="a", outcome=outcome, tools=("Bash", "Edit"), files=("a.py",), cost_usd=0.5, tokens=70)
+    return TurnResult(
+        agent="a",
+        outcome=outcome,
+        asked="Do it.\nThen say so.",
+        tools=("Bash", "Edit"),
+        files=("a.py",),
+        cost_usd=0.5,
+        tokens=70,
+    )
 
 
 PASSED = StepResult(
