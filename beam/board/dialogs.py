@@ -24,6 +24,13 @@ def _fixed_lines(lines: list[str], style: str = "") -> FixedLines:
     return FixedLines([(Piece(line, style),) for line in lines])
 
 
+def _label(text: str, style: str, id: str) -> Lines:
+    """Return a widget with one line, which never has the focus. So Textual gives it to the widget below or above."""
+    found = Lines(_fixed_lines([text], style), id=id, has_cursor=False)
+    found.can_focus = False
+    return found
+
+
 _PATCH_STYLES = {"+": "good", "-": "bad", "@": "tool"}  # by the first sign of a line
 
 
@@ -41,15 +48,9 @@ class TextDialog(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="box"):
-            yield Lines(_fixed_lines([safe_line(self._title)], "head"), id="title", has_cursor=False)
+            yield _label(safe_line(self._title), "head", "title")
             yield Lines(_fixed_lines([]), id="text", has_cursor=False)
-            yield Lines(_fixed_lines(["↑↓ page up page down  esc back"], "dim"), id="keys", has_cursor=False)
-
-    def on_mount(self) -> None:
-        """Give the focus to the text, so that the keys scroll the text."""
-        for name in ("title", "keys"):
-            self.query_one(f"#{name}", Lines).can_focus = False
-        self.query_one("#text", Lines).focus()
+            yield _label("↑↓ page up page down  esc back", "dim", "keys")
 
     def on_resize(self, event: events.Resize) -> None:
         """Wrap the lines to the new width."""
@@ -82,15 +83,9 @@ class InputDialog(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="box low"):
-            yield Lines(_fixed_lines([safe_line(self._title)], "head"), id="title", has_cursor=False)
+            yield _label(safe_line(self._title), "head", "title")
             yield Input(value=self._value, id="typed")
-            yield Lines(_fixed_lines(["enter: do it  esc: back"], "dim"), id="keys", has_cursor=False)
-
-    def on_mount(self) -> None:
-        """Give the focus to the input field."""
-        for name in ("title", "keys"):
-            self.query_one(f"#{name}", Lines).can_focus = False
-        self.query_one(Input).focus()
+            yield _label("enter: do it  esc: back", "dim", "keys")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Close the dialog; the result is the typed text."""
@@ -132,15 +127,9 @@ class AskDialog(ModalScreen[Answer]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="box"):
-            yield Lines(_fixed_lines([f"DECIDE {self.ask.id}"], "head"), id="title", has_cursor=False)
+            yield _label(f"DECIDE {self.ask.id}", "head", "title")
             yield Lines(_fixed_lines([]), id="text", has_cursor=False, on_move=self.on_scroll)
-            yield Lines(_fixed_lines([""]), id="keys", has_cursor=False)
-
-    def on_mount(self) -> None:
-        """Give the focus to the text, so that the keys scroll the text."""
-        for name in ("title", "keys"):
-            self.query_one(f"#{name}", Lines).can_focus = False
-        self.query_one("#text", Lines).focus()
+            yield _label("", "", "keys")
 
     def on_resize(self, event: events.Resize) -> None:
         """Wrap the lines to the new width."""

@@ -227,16 +227,7 @@ class Screen:
         """Set terminal modes (DECSET)."""
         for number in numbers:
             self.modes.add(number)
-            if number == 25:
-                self._grid.cursor.hidden = False
-            elif number in (47, 1047, 1049):
-                self._to_alternate(save=number == 1049)
-            elif number == 1048:
-                self._grid.save_cursor()
-            elif number == 6:
-                self._grid.set_origin(True)
-            elif number == 7:
-                self._grid.wraps = True
+            self._apply_mode(number, True)
         if len(self.modes) > 256:
             self.modes.clear()
 
@@ -250,18 +241,21 @@ class Screen:
             if number == 2004:
                 self._pastes_ended += number in self.modes
             self.modes.discard(number)
-            if number == 25:
-                self._grid.cursor.hidden = True
-            elif number in (47, 1047, 1049):
-                self._to_main(restore=number == 1049)
-            elif number == 1048:
-                self._grid.restore_cursor()
-            elif number == 6:
-                self._grid.set_origin(False)
-            elif number == 7:
-                self._grid.wraps = False
+            self._apply_mode(number, False)
 
-    def _to_alternate(self, *, save: bool) -> None:
+    def _apply_mode(self, number: int, is_set: bool) -> None:
+        if number == 25:
+            self._grid.cursor.hidden = not is_set
+        elif number in (47, 1047, 1049):
+            (self._to_alternate if is_set else self._to_main)(number == 1049)
+        elif number == 1048:
+            (self._grid.save_cursor if is_set else self._grid.restore_cursor)()
+        elif number == 6:
+            self._grid.set_origin(is_set)
+        elif number == 7:
+            self._grid.wraps = is_set
+
+    def _to_alternate(self, save: bool) -> None:
         if self._grid is self._alternate:
             return
         if save:
@@ -271,7 +265,7 @@ class Screen:
         self._alternate.cursor.x, self._alternate.cursor.y = min(cursor.x, self.columns - 1), cursor.y
         self._switch_grid(self._alternate)
 
-    def _to_main(self, *, restore: bool) -> None:
+    def _to_main(self, restore: bool) -> None:
         if self._grid is self._alternate:
             self._switch_grid(self._main)
             if restore:

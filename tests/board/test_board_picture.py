@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +12,9 @@ import pytest
 
 pytest.importorskip("textual")
 
+from textual.app import App
 from textual.geometry import Size
+from textual.screen import ModalScreen
 
 from beam import events
 from beam.board.app import Board
@@ -418,9 +421,6 @@ def opened(dialog: Any, height: int = 4) -> tuple[Any, dict[str, Made], list[Any
     """The dialog with widgets of its own, and what it was closed with."""
     widgets = {f"#{name}": Wide(0, height, id=name) for name in ("title", "text", "keys")}
     closed: list[Any] = []
-    for each in widgets.values():
-        each.__dict__["focused"] = False
-        cast(Any, each).focus = lambda each=each: each.__dict__.update(focused=True)
     dialog.query_one = lambda name, kind=None: widgets.get(name) if isinstance(name, str) else widgets["#text"]
     dialog.dismiss = lambda value=None: closed.append(value)
     return dialog, widgets, closed
@@ -443,8 +443,6 @@ def key(name: str, character: str | None = None) -> Any:
 
 def test_a_text_is_wrapped_and_a_patch_has_colours() -> None:
     dialog, widgets, closed = opened(TextDialog("title", "one two three four"))
-    dialog.on_mount()
-    assert (widgets["#text"].focused, widgets["#title"].can_focus, widgets["#keys"].can_focus) == (True, False, False)
     dialog._fill()
     assert shown(widgets["#text"]) == ["one two three four"]
     patch, widgets, _ = opened(TextDialog("title", "@@ 1\n+new\n-old\nsame", is_patch=True))
@@ -458,12 +456,30 @@ def test_a_text_is_wrapped_and_a_patch_has_colours() -> None:
 
 
 def test_what_was_typed_is_returned_or_nothing() -> None:
-    dialog, widgets, closed = opened(InputDialog("title", "v"))
-    dialog.on_mount()
-    assert (widgets["#title"].can_focus, widgets["#text"].focused) == (False, True)
+    dialog, _, closed = opened(InputDialog("title", "v"))
     dialog.on_input_submitted(SimpleNamespace(value="typed"))
     dialog.action_leave()
     assert closed == ["typed", None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dialog", "id"),
+    [
+        (lambda: TextDialog("title", "text"), "text"),
+        (lambda: InputDialog("title", "v"), "typed"),
+        (lambda: AskDialog(ASK), "text"),
+    ],
+)
+def test_the_keys_go_to_the_text_of_a_dialog(dialog: Callable[[], ModalScreen[Any]], id: str) -> None:
+    async def focused() -> str | None:
+        app: App[None] = App()
+        async with app.run_test() as pilot:
+            app.push_screen(dialog())
+            await pilot.pause()
+            return app.focused.id if app.focused is not None else None
+
+    assert asyncio.run(focused()) == id
 
 
 @pytest.mark.parametrize(("character", "is_yes"), [("y", True), ("n", False), (None, False), ("Y", False)])
@@ -476,10 +492,9 @@ def test_only_y_is_a_yes(character: str | None, is_yes: bool) -> None:
 
 def test_an_ask_is_read_to_its_end_chosen_and_confirmed() -> None:
     dialog, widgets, closed = opened(AskDialog(ASK), height=2)
-    dialog.on_mount()
     dialog._fill()
     text, keys = widgets["#text"], widgets["#keys"]
-    assert (text.focused, dialog.decision.is_read) == (True, False)
+    assert dialog.decision.is_read is False
     assert "(more below)" in " ".join(shown(keys))
     text.move_cursor(999)
     dialog.on_scroll(0)
