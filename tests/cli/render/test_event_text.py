@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import Raw
 
+from beam.cli import render
 from beam.cli.render.event_text import image_text, is_internal, sign_and_text
 from beam.model import events as e
 from beam.model.outcome import Class, Status, Unfinished, Usage
@@ -217,3 +220,9 @@ SAID = ("settings", "release", "select", "reset", "pause", "resume", "interrupt"
 )
 def test_what_is_internal_is_left_to_those_who_ask(event: e.AnyEvent, hidden: bool) -> None:
     assert is_internal(event) is hidden
+
+
+def test_each_event_is_shown_or_carries_only_bookkeeping() -> None:
+    shown = "".join(path.read_text() for path in Path(render.__file__).parent.glob("*.py"))
+    unnamed = {kind.__name__ for kind in e.types().values() if not re.search(rf"\b{kind.__name__}\b", shown)}
+    assert unnamed == {"MessageClaimed", "PromptSent", "WorkTreeRecorded"}
