@@ -54,9 +54,9 @@ def check(make: Decode, recorded: Recorded) -> None:
     while position < len(data):
         growing.append(data[position : position + size])
         position, size = position + size, size + 1
-    assert decode(make, recorded, [data[n : n + 1] for n in range(len(data))]) == found
-    assert decode(make, recorded, growing) == found
-    assert [event for event in found[0] if isinstance(event, events.Unknown)] == []
+    assert decode(make, recorded, [data[n : n + 1] for n in range(len(data))]) == found, recorded.name
+    assert decode(make, recorded, growing) == found, recorded.name
+    assert [event for event in found[0] if isinstance(event, events.Unknown)] == [], recorded.name
     raws = [event.raw for event in found[0] if getattr(event, "raw", UNSET) is not UNSET]  # type: ignore[attr-defined]
     assert Counter(raws) <= Counter(data.decode().split("\n")), "each line is kept at most once"
     assert not any(isinstance(event, events.TextDelta) and hasattr(event, "raw") for event in found[0])

@@ -15,7 +15,7 @@ import pytest
 from beam.agents import registry
 from beam.agents.base import Exit
 from beam.model.outcome import Status
-from tests.agents.test_headless_recordings import NAMES, load
+from tests.agents.test_headless_recordings import NAMES, RECORDED, load
 from tests.agents.test_headless_recordings import decoder as decoder_of
 
 ENDS = {
@@ -86,15 +86,12 @@ def _kind(line: bytes) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("adapter", "version", "name"), NAMES)
+@pytest.mark.parametrize("adapter", RECORDED)
 def test_a_turn_whose_cli_ended_early_is_called_completed_only_where_nothing_of_it_can_be_missing(
-    adapter: str, version: str, name: str
+    adapter: str,
 ) -> None:
-    table = COMPLETED[adapter]
-    wrong = [
-        cut for cut in completed_cuts(adapter, version, name) if cut[1] not in table.get(cut[0], (frozenset(),))[0]
-    ]
-    assert wrong == []
+    cuts = [(row, *cut) for row in NAMES if row[0] == adapter for cut in completed_cuts(*row)]
+    assert [cut for cut in cuts if cut[2] not in COMPLETED[adapter].get(cut[1], (frozenset(),))[0]] == []
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ NAMES = [(*place, name) for place, each in OLDER.items() for name in each.names(
     for runs in sorted((RECORDINGS / adapter).glob("*/runs.json"))
     for name in json.loads(runs.read_text())
 ]
+RECORDED = tuple(dict.fromkeys(adapter for adapter, *_ in NAMES))
 ENDS = {"api401": (Status.FAILED, Class.AUTH), "denied": (Status.DENIED, None)}
 FRESH = "5b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b10"
 
@@ -58,22 +59,25 @@ def verdict(adapter: str, version: str, name: str) -> recorded.Verdict:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("adapter", "version", "name"), NAMES)
-def test_a_recording_is_the_same_in_any_pieces_and_nothing_of_it_is_unknown(
-    adapter: str, version: str, name: str
-) -> None:
-    recorded.check(partial(decoder, adapter), load(adapter, version, name))
+@pytest.mark.parametrize("adapter", RECORDED)
+def test_a_recording_is_the_same_in_any_pieces_and_nothing_of_it_is_unknown(adapter: str) -> None:
+    for row in NAMES:
+        if row[0] == adapter:
+            recorded.check(partial(decoder, adapter), load(*row))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("adapter", "version", "name"), NAMES)
-def test_an_errors_text_is_never_a_reply(adapter: str, version: str, name: str) -> None:
-    found = verdict(adapter, version, name)
-    assert (found.reason is None) == (found.status is Status.COMPLETED)
-    if found.status in (Status.FAILED, Status.REFUSED) and found.class_ is not Class.SCHEMA:
-        assert found.reply is None
-    if found.status is Status.COMPLETED:
-        assert found.reply is not None
+@pytest.mark.parametrize("adapter", RECORDED)
+def test_an_errors_text_is_never_a_reply(adapter: str) -> None:
+    for row in NAMES:
+        if row[0] != adapter:
+            continue
+        found = verdict(*row)
+        assert (found.reason is None) == (found.status is Status.COMPLETED), row
+        if found.status in (Status.FAILED, Status.REFUSED) and found.class_ is not Class.SCHEMA:
+            assert found.reply is None, row
+        if found.status is Status.COMPLETED:
+            assert found.reply is not None, row
 
 
 @pytest.mark.parametrize(("adapter", "version", "name"), [row for row in NAMES if row[2] in ENDS])

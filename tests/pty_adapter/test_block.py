@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -64,13 +65,11 @@ def test_a_cli_that_nobody_logged_in_to_shows_a_login_dialog(name: str, screen: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("margin", ["", "  ", "  │ "])
 @pytest.mark.parametrize("quote", QUOTES)
-@pytest.mark.parametrize("name", PROFILES)
-def test_a_dialog_that_is_quoted_above_the_place_where_one_types_is_none(name: str, quote: str, margin: str) -> None:
-    profile = PROFILES[name]
-    reading = profiles.read(profile, view_of(quoting(idle(name), profile, QUOTES[quote], margin)))
-    assert reading.dialog is None and reading.idle
+def test_a_dialog_that_is_quoted_above_the_place_where_one_types_is_none(quote: str) -> None:
+    for (name, profile), margin in itertools.product(PROFILES.items(), ("", "  ", "  │ ")):
+        reading = profiles.read(profile, view_of(quoting(idle(name), profile, QUOTES[quote], margin)))
+        assert reading.dialog is None and reading.idle, (name, margin)
 
 
 def test_a_dialog_without_a_box_that_is_quoted_above_the_place_where_one_types_is_none() -> None:

@@ -34,6 +34,7 @@ def bash(command: str) -> str:
     return f"!tool Bash {json.dumps({'command': command, 'description': 'd'})}"
 
 
+@pytest.mark.conformance
 def test_claude_answers_asks_is_interrupted_and_stays_one_process(place: Cli) -> None:
     shown = Chat(place, "claude")
     shown.until("chat with claude")
@@ -80,6 +81,7 @@ def test_claude_reads_what_is_typed_while_its_tool_runs(place: Cli, model: FakeM
     assert [event["type"] for event in place.journal("claude")].count("turn.started") == 1
 
 
+@pytest.mark.conformance
 def test_claude_and_codex_talk_until_the_limit_and_a_person_joins(place: Cli) -> None:
     shown = Chat(place, "claude", "codex", "--topic", "Tabs?", "--turns", "4")
     shown.until("── claude (1 of 4)", _LONG_S)

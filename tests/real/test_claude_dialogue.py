@@ -96,7 +96,8 @@ def test_a_first_turn_prints_only_the_answer_and_streams_it(claude: Cli) -> None
     assert (exited["code"], exited["stopped_by"], exited["swept"]) == (0, "quit", 0)
 
 
-@pytest.mark.parametrize("via", [pytest.param("exec", marks=pytest.mark.soak), "dialogue"])
+@pytest.mark.soak
+@pytest.mark.parametrize("via", ["exec", "dialogue"])
 def test_what_a_subagent_did_and_said_is_printed(claude: Cli, via: str) -> None:
     done = claude("send", "claude", "--via", via, "--access", "full", delegate(bash("echo from below")))
     assert done.code == 0, done

@@ -174,9 +174,8 @@ def test_a_trap_in_a_folder_that_nobody_trusted_does_nothing_and_is_real(
     assert mark.exists() or elsewhere.requests != [], f"the trap does nothing, so this proves nothing: {again}"
 
 
-@pytest.mark.parametrize(
-    "agent", ["claude", *(pytest.param(name, marks=pytest.mark.soak) for name in ("qwen", "gemini"))], indirect=True
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("agent", ["claude", "qwen", "gemini"], indirect=True)
 def test_what_a_cli_is_kept_from_is_said_once_and_counts_once_trusted(agent: Subject) -> None:
     settings = f".{agent.name}/settings.json"
     (agent.cli.project / f".{agent.name}").mkdir()

@@ -147,6 +147,7 @@ def test_two_clis_at_work_in_one_folder_are_told_once_each_with_their_tokens(pla
     assert [process.wait(WAIT) for process in running] == [0, 0]
 
 
+@pytest.mark.conformance
 def test_what_beam_runs_itself_is_not_told_a_second_time(place: Place) -> None:
     place.watch()
     env = {**ADAPTERS["claude"].env, **place.model.env("claude", place.home), "PATH": place.env["PATH"]}
@@ -290,9 +291,8 @@ def test_a_background_job_of_claude_is_told_once_and_stands_once_while_it_lives(
     eventually(lambda: lines() == [], 30, what="it stands after its end")
 
 
-@pytest.mark.parametrize(
-    "name", ["codex", *(pytest.param(name, marks=pytest.mark.soak) for name in ("claude", "gemini", "opencode"))]
-)
+@pytest.mark.conformance
+@pytest.mark.parametrize("name", ["codex", "claude", "gemini", "opencode"])
 def test_an_adopted_session_has_its_history_in_the_journal_and_goes_on(place: Place, name: str) -> None:
     place.start(name, prompt_of(name)).wait(WAIT)
     env = {**ADAPTERS[name].env, **place.model.env(name, place.home), "PATH": place.env["PATH"]}

@@ -60,6 +60,7 @@ def test_a_fork_goes_on_in_a_copy_and_the_original_never_hears_of_it(
     assert "what now?" not in sent(model)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("name", ["gemini"])
 def test_an_agent_that_has_no_way_to_copy_a_session_says_so_and_nothing_is_made(
     beam: Cli, agents_path: str, model: FakeModel, name: str

@@ -47,6 +47,7 @@ def test_headless_it_answers_outside_of_a_repository(agent: Subject) -> None:
     assert not (agent.cli.project / ".git").exists()
 
 
+@pytest.mark.soak
 @each(*SCREENS)
 def test_on_its_screen_it_answers_outside_of_a_repository(agent: Subject) -> None:
     assert agent.cli("trust", "--yes").code == 0

@@ -66,7 +66,8 @@ def test_the_model_is_not_told_what_was_taken_back(live: Cli, model: FakeModel, 
     assert send(live, agent, "and then?").json["reply"].endswith("turns=3")
 
 
-@pytest.mark.parametrize("agent", [pytest.param("claude", marks=pytest.mark.soak), "codex"])
+@pytest.mark.conformance
+@pytest.mark.parametrize("agent", ["claude", "codex"])
 def test_a_copy_ends_where_it_was_told_and_the_original_is_whole(live: Cli, model: FakeModel, agent: str) -> None:
     first = send(live, agent, "plums").json
     send(live, agent, "pears")
@@ -77,6 +78,7 @@ def test_a_copy_ends_where_it_was_told_and_the_original_is_whole(live: Cli, mode
     assert live("agent", "fork", agent, "other", "--at", "77").code == 4
 
 
+@pytest.mark.conformance
 def test_claude_puts_back_the_files_that_it_changed_too(live: Cli, model: FakeModel) -> None:
     def write(name: str) -> str:
         return f"!tool Write {json.dumps({'file_path': str(live.project / name), 'content': 'x'})} !then !say {name}"

@@ -66,9 +66,8 @@ def quoted(name: str) -> str:
     return "\n".join(text for title, _, text in (each.partition("\n") for each in sections) if title.startswith(name))
 
 
-@pytest.mark.parametrize(
-    "name", ["claude", *(pytest.param(name, marks=pytest.mark.soak) for name in ("codex", "opencode"))]
-)
+@pytest.mark.conformance
+@pytest.mark.parametrize("name", ["claude", "codex", "opencode"])
 def test_what_is_approved_is_what_runs_though_dialogs_are_quoted_in_prompt_and_reply(
     beam: Cli, agents_path: str, name: str
 ) -> None:

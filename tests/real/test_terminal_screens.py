@@ -240,6 +240,7 @@ def test_no_end_is_early_and_no_enter_is_lost_in_an_interactive_python(beam: Cli
 
 
 @pytest.mark.real
+@pytest.mark.soak
 def test_codex_that_is_logged_out_says_so_on_its_screen(beam: Cli, agents_path: str) -> None:
     cli = beam.with_env({"PATH": agents_path, "BEAM_TRUST": "1"})
 

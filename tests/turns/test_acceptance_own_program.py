@@ -225,15 +225,20 @@ def use_from_python(installed: Installed) -> None:
     "way",
     [
         send,
-        send_in_its_protocol_twice,
-        send_on_a_terminal,
-        send_to_a_worker,
-        send_to_somebody_who_serves,
         serve,
-        record_model_calls,
         run_a_scenario,
-        notify,
         use_from_python,
+        *(
+            pytest.param(way, marks=pytest.mark.soak)
+            for way in (
+                send_in_its_protocol_twice,
+                send_on_a_terminal,
+                send_to_a_worker,
+                send_to_somebody_who_serves,
+                record_model_calls,
+                notify,
+            )
+        ),
     ],
 )
 def test_an_agent_that_rewrites_all_of_beam_in_its_turn_has_none_of_it_run(
