@@ -81,6 +81,7 @@ _LAZY = {
     "beam.api.team_join": "Joining Membership",
     "beam.api.teams": "TeamsHere install_hooks",
     "beam.api.turns_now": "KeptProcess Running begun",
+    "beam.api.undo": "UndoneFile UndoResult",
     "beam.api.usage": "UsageLine",
     "beam.api.wanted": "Wanted",
     "beam.api.watch": "Placed since watch_root",
@@ -167,6 +168,7 @@ if TYPE_CHECKING:
     from beam.api.team_join import Joining, Membership
     from beam.api.teams import TeamsHere, install_hooks
     from beam.api.turns_now import KeptProcess, Running, begun
+    from beam.api.undo import UndoneFile, UndoResult
     from beam.api.usage import UsageLine
     from beam.api.wanted import Wanted
     from beam.api.watch import Placed, since, watch_root

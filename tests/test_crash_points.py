@@ -53,13 +53,14 @@ MOVED = (  # tests/api/test_acceptance_sessions.py
     "rename.moved",
     "rename.recorded",
 )
+UNDONE = ("undo.before", "undo.recorded", "undo.written")  # tests/api/test_acceptance_undo.py
 
 
 def test_every_point_is_in_a_row_of_the_table() -> None:
     rows = (PUT_BEFORE, PUT_AFTER, NOT_SENT, SENT, FINISHED, ROUTED, CLOSED, GIVEN_UP, REQUEUE, LEASE_OVER)
     covered = {
         point
-        for row in (*rows, CONTROL, EDIT, ASKED, ASKED_BY_AN_AGENT, DECIDED, REPAIR, SEGMENT, MOVED)
+        for row in (*rows, CONTROL, EDIT, ASKED, ASKED_BY_AN_AGENT, DECIDED, REPAIR, SEGMENT, MOVED, UNDONE)
         for point in row
     }
     assert covered == set(CRASH_POINTS)

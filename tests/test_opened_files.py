@@ -52,6 +52,7 @@ REASONS = {
     ("process/table.py", "posix.open"): "/proc",
     ("proxy/doors.py", "open"): "/proc",
     ("proxy/place.py", "os.open"): "new files and folders, by name in a folder that is held open, following no link",
+    ("worktree/restore.py", "os.open"): "by name in a folder that is held open, following no link and without waiting",
     ("teams/hook.py", "posix.open"): "runs alone, without beam's modules; it never waits and follows no link",
     ("testing/fake_model/script.py", "open"): "a person names it in this command, and may mean a pipe",
     ("testing/fake_model/server.py", "open"): "a log that a person names in this command",

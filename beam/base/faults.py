@@ -64,6 +64,9 @@ CRASH_POINTS = (
     "rename.before",
     "rename.moved",
     "rename.recorded",
+    "undo.before",
+    "undo.recorded",
+    "undo.written",
 )
 
 _armed_point = os.environ.get("BEAM_CRASH_AT", "")

@@ -42,6 +42,7 @@ COMMANDS = {
     "log": ("See", "beam.cli.log", "Print the journal of an agent, or of one message."),
     "search": ("See", "beam.cli.search", "Find words in what agents and people said."),
     "diff": ("See", "beam.cli.diff", "Print what changed in an agent's work tree since its turn began."),
+    "undo": ("See", "beam.cli.undo", "Take back what changed in an agent's work tree during its last turn."),
     "status": ("See", "beam.cli.see", "Show the current state of each agent."),
     "report": ("See", "beam.cli.report", "Print what agents did, cost and waited for."),
     "team": ("See", "beam.cli.team", "Look at the agent teams of Claude Code, and act on them."),

@@ -24,6 +24,11 @@ COMMAND_HINTS: dict[str, dict[str, str]] = {
         "tail": "beam watch {rest}",
         **dict.fromkeys(("stop", "cancel", "kill", "abort"), "beam interrupt {rest}"),
         **dict.fromkeys(("rm", "remove", "delete"), "beam agent rm {rest}"),
+        **dict.fromkeys(
+            ("revert", "rewind", "checkout", "restore", "rollback"),
+            "beam undo {rest}  (its conversation goes back with beam agent rewind)",
+        ),
+        "redo": "beam undo {rest} --redo",
         **dict.fromkeys(("session", "sessions"), "beam agent sessions"),
         **dict.fromkeys(("resume", "continue"), "beam agent resume AGENT SESSION"),
         **dict.fromkeys(("models", "model"), "beam agent set AGENT model=NAME, or --model NAME for one message"),

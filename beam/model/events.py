@@ -299,13 +299,28 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
 
 
 class WorkTreeRecorded(Event, frozen=True, kw_only=True, tag="worktree.recorded"):
-    """The content of the git work tree `folder` was recorded before the turn's agent could change it, for `beam diff`.
-    `tree` is the object id of the git tree in `snapshots/` of the root. If the content could not be recorded, `tree` is
-    null and `reason` says why."""
+    """The content of the git work tree `folder` was recorded, for `beam diff` and `beam undo`. `at` is `start`, before
+    the turn's agent could change it, or `end`, after the turn. `tree` is the object id of the git tree in `snapshots/`
+    of the root. If the content could not be recorded, `tree` is null and `reason` says why."""
 
     folder: str
     tree: str | None = None
     reason: str = ""
+    at: Literal["start", "end"] = "start"
+
+
+class WorkTreeUndone(Event, frozen=True, kw_only=True, tag="worktree.undone"):
+    """`beam undo` is about to write `files` in the work tree `folder`: as they are in the git tree `to`, where they are
+    as in the tree `tree`, which was recorded just before. `of` is the turn whose changes are taken back; with `redo` an
+    undo of them is taken back. If the writing was cut short, `beam undo` does the rest."""
+
+    folder: str
+    tree: str
+    to: str
+    of: int | None = None
+    files: tuple[str, ...] = ()
+    redo: bool = False
+    by: str | None = None
 
 
 class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
@@ -897,6 +912,7 @@ AnyEvent = (
     | SessionIdle
     | TurnStarted
     | WorkTreeRecorded
+    | WorkTreeUndone
     | PromptSent
     | TurnFinished
     | TurnClosed

@@ -102,22 +102,25 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             with contextlib.suppress(OSError):  # otherwise each --once message would leave a folder
                 order.scratch.parent.rmdir()
     took = clock.monotonic() - began
-    worked = sent.has_worked or await _has_changed_files(order, face, verdict, sent.recorded)
+    has_changed = await _record_work_tree(order, record, sent.recorded if sent.is_sent else None)
+    is_silent = verdict.status is Status.COMPLETED and is_blank(verdict.reply)
+    is_unseen = is_silent and not order.adapter.card.faces[face].tools  # its mode reports no tool calls
+    worked = sent.has_worked or (is_unseen and has_changed)
     outcome = outcome_to_record(order, verdict, stop, face, took, why=why, heard=sent.heard.texts, worked=worked)
     return _finish(order, record, outcome)
 
 
-async def _has_changed_files(
-    order: TurnRequest, face: Face, verdict: Verdict, before: events.WorkTreeRecorded | None
-) -> bool:
-    """Return whether files changed in a turn without an answer, if its mode reports no tool calls. `before` is what was
-    recorded before the turn."""
-    is_silent = verdict.status is Status.COMPLETED and is_blank(verdict.reply)
-    if not is_silent or before is None or order.snapshots is None or order.adapter.card.faces[face].tools:
+async def _record_work_tree(order: TurnRequest, record: Record, before: events.WorkTreeRecorded | None) -> bool:
+    """Record what the work tree contains after the turn, if it was recorded before. Return whether it has changed;
+    False if nobody can know."""
+    if before is None or before.tree is None or order.snapshots is None:
         return False
-    from beam.turns.snapshot import has_changed
+    from beam.turns.snapshot import snapshot_event
 
-    return await has_changed(order.snapshots, before, order.environ, order.message.to)
+    folder, agent, once = Path(before.folder), order.message.to, order.message.options.once
+    after = await snapshot_event(order.snapshots, folder, order.environ, agent, beside=once, at="end")
+    record(after)
+    return after.tree not in (None, before.tree)
 
 
 def _event_changes(order: TurnRequest, record: Record) -> list[EventChange]:

@@ -1,4 +1,4 @@
-"""Snapshots of a work tree before turns, so that `beam diff` can compare them with its content later.
+"""Snapshots of a work tree before and after turns, for `beam diff` and `beam undo`.
 
 They share one git directory below the root. An agent's index stays there, so that its next snapshot reads only files
 that changed.
@@ -7,8 +7,9 @@ that changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ from beam.model.events import WorkTreeRecorded
 from beam.root.git_place import GitPlace, git_place
 from beam.worktree import git
 from beam.worktree import index as indexes
-from beam.worktree.snapshots import Bounds, ChangedFile, Snapshots
+from beam.worktree.snapshots import Bounds, ChangedFile, Difference, Snapshots
 
 _BOUNDS = Bounds(within_s=5.0, largest_kib=64 << 10)  # nobody asked for the snapshot, so it must cost little
 
@@ -61,7 +62,7 @@ class WorkTree:
         Raises GitError, DiskError.
         """
         own = await self._index(agent)
-        beside = own.with_name(f"{own.name}.{os.getpid()}.tmp")
+        beside = self._beside(agent)
         try:
             if own.exists():
                 indexes.copy_index(own, beside)
@@ -74,6 +75,28 @@ class WorkTree:
         changed = await git.run(self._snapshots.changed_files(before, after))
         return SnapshotChanges(files=changed, patch=await git.run(self._snapshots.patch(before, after, "--no-renames")))
 
+    async def differences(self, before: str, after: str) -> tuple[Difference, ...]:
+        """Return how each path differs between two snapshots. Raises GitError, also if one of them is gone."""
+        return await git.run(self._snapshots.differences(before, after))
+
+    async def contents(self, objects: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the content of each object. Raises GitError if one is gone or was changed."""
+        return await git.run(self._snapshots.contents(objects))
+
+    async def ignored(self, tree: str | None, paths: Sequence[bytes], agent: str) -> set[bytes]:
+        """Return those of the paths that git ignores now, or ignored as the snapshot `tree` says. Raises GitError."""
+        found = await git.run(self._snapshots.ignored_now(paths))
+        if tree is None:
+            return found
+        return found | await git.run(self._snapshots.ignored_then(tree, paths, self._beside(agent)))
+
+    async def files_of_filters(self, paths: Sequence[bytes]) -> set[bytes]:
+        """Return those of the paths whose content a filter of git converts. Raises GitError."""
+        return await git.run(self._snapshots.files_of_filters(paths))
+
+    def _beside(self, agent: str) -> Path:
+        return self._store / f"index-{agent}.{os.getpid()}.tmp"
+
     async def _index(self, agent: str) -> Path:
         """Return the path of the agent's index. If there is none, make it from the repository's index."""
         self._snapshots.make_directory()
@@ -84,9 +107,16 @@ class WorkTree:
 
 
 async def snapshot_event(
-    store: Path, folder: Path, environ: Mapping[str, str], agent: str, *, beside: bool
+    store: Path,
+    folder: Path,
+    environ: Mapping[str, str],
+    agent: str,
+    *,
+    beside: bool,
+    at: Literal["start", "end"] = "start",
 ) -> WorkTreeRecorded:
-    """Take a snapshot of the work tree that contains the folder, and return the event that reports it.
+    """Take a snapshot of the work tree that contains the folder, at the start or the end of a turn, and return the
+    event that reports it.
 
     If that fails, the event has the `reason`. `beside`: another turn of the agent may run at the same time.
     """
@@ -94,16 +124,7 @@ async def snapshot_event(
     try:
         tree = WorkTree.of(store, folder, environ)
         name = tree.folder
-        return WorkTreeRecorded(folder=name, tree=await (tree.take_with_copied_index if beside else tree.take)(agent))
+        taken = await (tree.take_with_copied_index if beside else tree.take)(agent)
+        return WorkTreeRecorded(folder=name, tree=taken, at=at)
     except BeamError as error:
-        return WorkTreeRecorded(folder=escape_surrogates(name), reason=str(error))
-
-
-async def has_changed(store: Path, before: WorkTreeRecorded, environ: Mapping[str, str], agent: str) -> bool:
-    """Return whether the work tree differs from what was recorded before the turn. False if nobody can know."""
-    if before.tree is None:
-        return False
-    try:
-        return await WorkTree.of(store, Path(before.folder), environ).take_with_copied_index(agent) != before.tree
-    except BeamError:
-        return False
+        return WorkTreeRecorded(folder=escape_surrogates(name), reason=str(error), at=at)

@@ -83,11 +83,11 @@ class GitCallBuilder(Protocol):
 
 class PrivateRepository(Struct, frozen=True, kw_only=True):
     """A git directory that belongs to beam, and the work tree whose content it stores. `objects` is the object
-    directory of the work tree's own repository; git reads existing objects from there."""
+    directory of the work tree's own repository; git reads existing objects from there. None: it has no repository."""
 
     directory: Path
     work_tree: Path
-    objects: Path
+    objects: Path | None
     environ: Mapping[str, str]
 
 
@@ -102,7 +102,6 @@ def call_in_private_repository(
 ) -> GitCall:
     """Return a call of git in the git directory of `place`, without the person's and the folder's git configuration.
     Raises GitError if git is not installed."""
-    escaped = str(place.objects).replace("\\", "\\\\").replace('"', '\\"')
     env = {
         "PATH": own_program.search_path(place.environ),
         "HOME": str(place.directory),
@@ -114,8 +113,10 @@ def call_in_private_repository(
         **NO_FETCH,
         "GIT_DIR": str(place.directory),
         "GIT_WORK_TREE": str(place.work_tree),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{escaped}"',
     }
+    if place.objects is not None:
+        escaped = str(place.objects).replace("\\", "\\\\").replace('"', '\\"')
+        env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = f'"{escaped}"'
     if index is not None:
         env["GIT_INDEX_FILE"] = str(index)
     return GitCall(

@@ -18,20 +18,22 @@ _GITLINK = b"160000"  # the mode of a repository in the work tree
 _MAX_INDEX_BYTES = 64 << 20
 _ENTRY = re.compile(
     rb"(.) (\d{6}) ([0-9a-f]+) (\d)\t([^\0]*)\0"
-    rb"  ctime: (\d+):\d+\n  mtime: (\d+):\d+\n  dev: .*\n  uid: .*\n  size: .*\n"
+    rb"  ctime: (\d+):\d+\n  mtime: (\d+):\d+\n  dev: .*\n  uid: .*\n  size: (\d+)\t.*\n"
 )
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
 class IndexEntry(Struct, frozen=True, kw_only=True):
-    """An entry of git's index. `changed_s` is the later of the file's two times, in whole seconds. `marked`: git does
-    not check the file for changes (`assume-unchanged`, `skip-worktree`); `left_out`: because of the second mark."""
+    """An entry of git's index. `changed_s` is the later of the file's two times, in whole seconds, and `size` the
+    file's size (modulo 2**32), as git saw them. `marked`: git does not check the file for changes (`assume-unchanged`,
+    `skip-worktree`); `left_out`: because of the second mark."""
 
     path: bytes
     mode: bytes
     object: bytes
     stage: bytes
     changed_s: int
+    size: int
     marked: bool
     left_out: bool
 
@@ -44,7 +46,7 @@ def index_entries(listing: bytes) -> list[IndexEntry]:
         if match.start() != at:
             break
         at = match.end()
-        tag, mode, name, stage, path, changed, modified = match.groups()
+        tag, mode, name, stage, path, changed, modified, size = match.groups()
         found.append(
             IndexEntry(
                 path=path,
@@ -52,6 +54,7 @@ def index_entries(listing: bytes) -> list[IndexEntry]:
                 object=name,
                 stage=stage,
                 changed_s=max(int(changed), int(modified)),
+                size=int(size),
                 marked=tag.islower() or tag == b"S",
                 left_out=tag in b"Ss",
             )
@@ -81,6 +84,35 @@ def written_s(index: Path) -> int:
     return int(min(found.st_mtime, found.st_ctime))
 
 
+def forget_converted_files(git: GitCallBuilder) -> GitCalls[None]:
+    """Forget what the index knows of the times of each file whose content is not that of its object, because git
+    converted it when it was added (line ends, encodings, `$Id$`): snapshots have files as they are. Such a file is
+    known by its size. A file of a filter keeps its object: the filter has the content, and it may be large."""
+    entries = [each for each in index_entries((yield git("ls-files", *LISTED))) if each.mode != _GITLINK and each.size]
+    if not entries:
+        return
+    names = b"".join(each.object + b"\n" for each in entries)
+    sizes = (yield git("cat-file", "--batch-check=%(objectsize)", stdin=names)).split(b"\n")
+    converted = [
+        each for each, size in zip(entries, sizes, strict=False) if not size.isdigit() or int(size) % 2**32 != each.size
+    ]
+    filtered = yield from files_of_filters(git, [each.path for each in converted])
+    yield from _write_entries(git, [_line(each) for each in converted if each.path not in filtered])
+
+
+def files_of_filters(git: GitCallBuilder, paths: Sequence[bytes]) -> GitCalls[set[bytes]]:
+    """Return those of the paths whose content a filter converts, as `.gitattributes` says."""
+    if not paths:
+        return set()
+    told = (yield git("check-attr", "-z", "--stdin", "filter", stdin=b"\0".join(paths))).split(b"\0")
+    without = (b"unspecified", b"unset")
+    return {path for path, value in zip(told[0::3], told[2::3], strict=False) if value not in without}
+
+
+def _line(entry: IndexEntry) -> bytes:
+    return b"%s %s %s\t" % (entry.mode, entry.object, entry.stage) + entry.path
+
+
 def prepare_index(
     git: GitCallBuilder, folder: Path, since_s: int, *, keep_absent: bool
 ) -> GitCalls[dict[bytes, bytes]]:
@@ -101,11 +133,7 @@ def prepare_index(
         return False
 
     lines = [b"0 %s\t" % each.object + each.path for each in entries if each.mode == _GITLINK]
-    lines += [
-        b"%s %s %s\t" % (each.mode, each.object, each.stage) + each.path
-        for each in entries
-        if each.mode != _GITLINK and is_doubtful(each)
-    ]
+    lines += [_line(each) for each in entries if each.mode != _GITLINK and is_doubtful(each)]
     yield from _write_entries(git, lines)
     return repositories
 

@@ -18,7 +18,7 @@ VERBS = [  # and how many words each needs
     ("release_agent", 1), ("remove_agent", 1), ("remove_root", 1), ("remove_rule", 3), ("remove_secret", 1),
     ("rename_agent", 2), ("reset", 1), ("resume", 1), ("resume_session", 2), ("retry", 1), ("rewind_agent", 1),
     ("run", 1), ("search", 1), ("set_agent", 2), ("set_live", 3), ("start_broker", 0), ("steer", 2), ("stop_broker", 0),
-    ("test_notify", 0), ("trust", 0), ("trust_scenario", 1), ("unblock", 1), ("untrust", 0),
+    ("test_notify", 0), ("trust", 0), ("trust_scenario", 1), ("unblock", 1), ("undo", 0), ("untrust", 0),
 ]  # fmt: skip
 
 

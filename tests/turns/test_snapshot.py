@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import UnsupportedError
-from beam.model.events import WorkTreeRecorded
-from beam.turns.snapshot import WorkTree, has_changed, snapshot_event
+from beam.turns.snapshot import WorkTree
 from beam.worktree.calls import GitError
 from beam.worktree.snapshots import Bounds, ChangedFile
 from tests.support.cli import Cli
@@ -53,18 +52,26 @@ def test_what_was_changed_before_the_snapshot_is_no_change(work_tree: Path, tree
     assert changed(tree, take(tree)) == []
 
 
-def test_a_turn_without_words_may_have_changed_files_or_not(work_tree: Path, tmp_path: Path) -> None:
-    store = tmp_path / "snapshots"
-    before = asyncio.run(snapshot_event(store, work_tree, os.environ, "worker", beside=False))
+def test_what_git_would_convert_is_recorded_as_it_is(work_tree: Path, tree: WorkTree) -> None:
+    held = {"lines": b"one\r\ntwo\r\n", "id": b"$Id: by hand $\n", "wide.u": "wide".encode("utf-16")}
+    (work_tree / ".gitattributes").write_text("* text=auto ident\n*.u working-tree-encoding=UTF-16\n")
+    for name, data in held.items():
+        (work_tree / name).write_bytes(data)
+    subprocess.run(["git", "add", "--all"], cwd=work_tree, check=True)
+    for each in (*held, "."):
+        os.utime(work_tree / each, (1_000_000_000, 1_000_000_000))
+    subprocess.run(["git", "status"], cwd=work_tree, check=True, capture_output=True)
+    before = take(tree)
+    for name in held:
+        (work_tree / name).write_bytes(b"of the agent\n")
+    after = take(tree)
 
-    def is_changed(since: WorkTreeRecorded) -> bool:
-        return asyncio.run(has_changed(store, since, os.environ, "worker"))
+    async def read() -> dict[str, bytes]:
+        found = await tree.differences(before, after)
+        contents = await tree.contents([each.before.object for each in found if each.before is not None])
+        return {each.path.decode(): contents[each.before.object] for each in found if each.before is not None}
 
-    assert not is_changed(before)
-    (work_tree / "new").write_text("made")
-    assert is_changed(before)
-    assert not is_changed(WorkTreeRecorded(folder=str(work_tree), reason="it was not recorded"))
-    assert not is_changed(WorkTreeRecorded(folder=str(tmp_path), tree=before.tree))
+    assert asyncio.run(read()) == held
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def test_the_directory_of_snapshots_is_a_repository_that_is_made_once(make: Call
     assert {str(path.relative_to(own)): path.read_bytes() for path in own.rglob("*") if path.is_file()} == {
         "HEAD": b"ref: refs/heads/none\n",
         "config": b"[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+        "info/attributes": b"* !text !eol !crlf !ident !working-tree-encoding\n",
         "info/exclude": b"/ignored\n",
     }
     assert (own / "objects").is_dir() and (own / "refs").is_dir()
@@ -102,7 +103,7 @@ def test_the_directory_of_snapshots_is_a_repository_that_is_made_once(make: Call
 
 def test_without_lines_nothing_more_is_ignored(make: Callable[..., Snapshots]) -> None:
     make().make_directory()
-    assert not (make().directory / "info").exists()
+    assert not (make().directory / "info/exclude").exists()
 
 
 def test_an_index_begins_as_the_repositorys_and_has_its_time(make: Callable[..., Snapshots], folder: Path) -> None:
@@ -115,7 +116,7 @@ def test_an_index_begins_as_the_repositorys_and_has_its_time(make: Callable[...,
     git = Git()
     git.run(make().copy_index(index))
     assert index.read_bytes() == b"DIRC" and indexes.written_s(index) == 1000
-    assert git.words == [("ls-files", "--", ".git")]
+    assert git.words == [LISTED]
     assert git.calls[0].env["GIT_INDEX_FILE"] == str(index)
     assert (git.calls[0].within_s, git.calls[0].largest_kib, git.calls[0].cwd) == (5.0, 7, folder)
 
@@ -130,6 +131,23 @@ def test_an_index_that_lies_in_two_files_is_what_git_lists(make: Callable[..., S
     assert "GIT_INDEX_FILE" not in git.calls[1].env
     Git(GitError("of another kind"), GitError("of whatever kind")).run(make().copy_index(index))
     assert not index.exists()
+
+
+def test_of_a_file_that_git_converted_the_times_are_forgotten(make: Callable[..., Snapshots], folder: Path) -> None:
+    index = folder.parent / "index"
+    (folder / ".git/index").write_bytes(b"DIRC")
+    listing = b"".join(entry(name) for name in ("as it is", "longer", "gone", "kept"))
+    git = Git(listing + entry("lib", mode="160000"), b"7\n9\nc0ffee missing\n130\n")
+    git.answers += [b"longer\0filter\0unset\0gone\0filter\0unspecified\0kept\0filter\0lfs\0"]
+    git.run(make().copy_index(index))
+    assert git.words[1:] == [
+        ("cat-file", "--batch-check=%(objectsize)"),
+        ("check-attr", "-z", "--stdin", "filter"),
+        ("rev-parse", "--show-prefix"),
+        ("update-index", "-z", "--index-info"),
+    ]
+    assert git.calls[1].stdin == b"c0ffee\n" * 4 and git.calls[2].stdin == b"longer\0gone\0kept"
+    assert git.calls[4].stdin == b"100644 c0ffee 0\tlonger\0" + b"100644 c0ffee 0\tgone"
 
 
 def test_outside_of_a_repository_an_index_begins_empty(make: Callable[..., Snapshots], folder: Path) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from beam.api.search import SearchResult
     from beam.api.smoke import SmokeResult
     from beam.api.status import AgentStatus
+    from beam.api.undo import UndoResult
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
     from beam.broker.inbox.context import RootContext
@@ -113,7 +114,7 @@ class LookVerbs(OpenedRoot):
         agent's session; with a `message_id` in place of the agent, since the turn of that message. Raises NotFoundError
         if no snapshot was made for that turn, UsageError, UnsupportedError inside a turn.
         """
-        from beam.api.diff import diff
+        from beam.api.diff import diff, last_recorded
 
         if self.turn is not None:
             raise UnsupportedError("inside a turn beam compares no work trees", "git diff")
@@ -121,9 +122,41 @@ class LookVerbs(OpenedRoot):
             paths, message_id = self._find(message_id)
         elif agent is not None:
             paths = self._existing_paths(agent)
+            paths = paths if session or turn is not None else last_recorded(self.context, [paths.agent])
         else:
             raise UsageError("an agent or a message_id is needed")
         return await diff(self.context, paths, message_id=message_id, turn=turn, session=session)
+
+    @coroutine_verb
+    async def undo(
+        self,
+        agent: str | None = None,
+        *,
+        message_id: str | None = None,
+        redo: bool = False,
+        all_files: bool = False,
+        dry_run: bool = False,
+    ) -> UndoResult:
+        """Take back the files that changed during the agent's last turn, or during the turn of a `message_id`; without
+        both, during the last turn of all agents. With `redo`, take back the last undo.
+
+        A file is left if the agent's CLI did not name it as changed, if another turn was at it, or if it changed since;
+        `all_files` takes back these, too. Files that git ignores are never touched. With `dry_run` nothing changes.
+        Raises NotFoundError if no snapshot was made for that turn, UnfinishedError while a turn runs, GitError.
+        """
+        self.check_person("takes back changes")
+        from beam.api.diff import last_recorded
+        from beam.api.undo import undo
+        from beam.model.events import WorkTreeRecorded, WorkTreeUndone
+
+        if message_id is not None:
+            paths, message_id = self._find(message_id)
+        else:
+            names = [self._existing_paths(agent).agent] if agent is not None else None
+            paths = last_recorded(self.context, names, WorkTreeUndone if redo else WorkTreeRecorded)
+        return await undo(
+            self.context, paths, message_id=message_id, redo=redo, all_files=all_files, dry_run=dry_run, by=self.me
+        )
 
     def watch(self, agents: Sequence[str] = (), *, follow: bool = True, history: bool = False) -> Iterator[AnyEvent]:
         """Yield the events of these agents as they are written. Without `agents`, yield the events of all agents,

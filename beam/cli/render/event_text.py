@@ -10,6 +10,7 @@ from beam.cli.render.calls import unfinished_line
 _INTERNAL_STATES = frozenset({"requesting", "idle", "running", "access", "hook"})  # of `status` events
 # Codes: texts that a CLI sends to its model in a person's name, and records of a type that beam does not know.
 _INTERNAL_NOTICES = frozenset({"synthetic", "unknown_records"})
+_MAX_NAMED_FILES = 5
 _VERBS_WITH_OWN_EVENT = frozenset(  # another event reports the effect of these
     {"settings", "release", "select", "reset", "pause", "resume", "interrupt", "approve", "deny"}
 )
@@ -68,6 +69,8 @@ def sign_and_text(event: AnyEvent) -> tuple[str, str] | None:
         case events.SettingsChanged():
             new = (f"{key}={value if value is not None else ''}" for key, value in event.changes.items())
             return "·", f"settings changed by {event.by}: {', '.join(new)}"
+        case events.WorkTreeUndone():
+            return "↶", _undone_text(event)
         case events.Unknown():
             return "?", f"unknown {event.what}".rstrip()
     return (
@@ -186,6 +189,12 @@ def _ask_event_text(event: AnyEvent) -> tuple[str, str] | None:
         case events.PermissionCancelled():
             return "·", f"request withdrawn: {event.why} [{event.ask_id}]"
     return None
+
+
+def _undone_text(event: events.WorkTreeUndone) -> str:
+    what = f"the undo of turn {event.of} is undone" if event.redo else f"turn {event.of} is undone"
+    more = "" if len(event.files) <= _MAX_NAMED_FILES else f" and {len(event.files) - _MAX_NAMED_FILES} more"
+    return f"{what} by {event.by}: {', '.join(event.files[:_MAX_NAMED_FILES])}{more}"
 
 
 def _finished_text(event: events.TurnFinished) -> tuple[str, str]:

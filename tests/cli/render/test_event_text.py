@@ -98,6 +98,15 @@ BACKGROUND = (Unfinished(tool="Bash", input=Raw(b'{"command":"make"}'), how="kil
             f"begins in a copy of session {SESSION} of ann",
         ),
         (e.SessionRewound(session_id="s", upto="u", to=0), "·", "session s goes back to the end of turn 0"),
+        (
+            e.WorkTreeUndone(folder="/", tree="a", to="b", of=3, files=("x", "y"), by="ann"),
+            "↶",
+            "turn 3 is undone by ann: x, y",
+        ),
+        (
+            *(e.WorkTreeUndone(folder="/", tree="a", to="b", of=3, files=(*"abcdefg",), redo=True, by="ann"), "↶"),
+            "the undo of turn 3 is undone by ann: a, b, c, d, e and 2 more",
+        ),
         (e.SessionRewound(session_id="s", upto="u"), "·", "session s goes back to an earlier turn"),
         (e.SessionSelected(session_id="s", adapter="claude"), "·", "continues in session s"),
         (e.SessionLost(session_id="s", reason="no such file"), "!", "session s is gone: no such file"),

@@ -1,0 +1,49 @@
+"""`beam undo` after the first turn of a real agent CLI, in every mode in which it can write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import screens
+from tests.conformance.adapters import COLUMNS
+from tests.conformance.subject import Subject, place
+
+pytestmark = [pytest.mark.real, pytest.mark.acceptance]
+QUICK = ("claude", "codex-dialogue")
+NAMES_NONE = {  # in these modes the CLI names no file that it changed
+    "aider", "kimi", "cline", "cn", "gemini-terminal", "qwen-terminal", "opencode-terminal", "copilot-terminal",
+    "aider-terminal",
+}  # fmt: skip
+
+
+@pytest.fixture
+def agent(request: pytest.FixtureRequest, tmp_path: Path, agents_path: str) -> Iterator[Subject]:
+    """The CLI that the test is for, in a git work tree."""
+    at = screens.place if COLUMNS[request.param].face == "terminal" else place
+    yield from at(request.param, tmp_path, agents_path)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.conformance) for name in COLUMNS],
+    indirect=True,
+)
+def test_what_its_first_turn_wrote_is_taken_back_and_nothing_else(agent: Subject) -> None:
+    made, mine = agent.cli.project / "made", agent.cli.project / "mine"
+    mine.write_text("by a person\n")
+    access = next((each for each in ("edit", "full") if each in agent.can.access), None)
+    begins = screens.SCREENS[agent.name].begins if agent.face == "terminal" else ""
+    outcome = agent.send(begins + agent.data.write.prompt(path=str(made), text="by the agent"), access=access).json
+    assert outcome["status"] == "completed" and made.read_text().strip() == "by the agent", outcome
+    mine.write_text("by a person since\n")
+    done = agent.cli("undo", agent.name, "--json", timeout=120)
+    (found,) = (file for file in done.json["files"] if file["path"] == "made")  # aider makes files of its own, too
+    assert found["left"] == ("not_named" if agent.column.id in NAMES_NONE else None), done
+    if found["left"] is not None:
+        assert made.exists() and agent.cli("undo", agent.name, "--all-files", timeout=120).code == 0
+    assert (made.exists(), mine.read_text()) == (False, "by a person since\n")
+    redone = agent.cli("undo", agent.name, "--redo", timeout=120)
+    assert redone.code == 0 and made.read_text().strip() == "by the agent", redone
