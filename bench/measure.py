@@ -22,7 +22,7 @@ class Spent:
 
 def run(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: bytes = b"", code: int = 0) -> Spent:
     """Runs the command to its end. Raises AssertionError, with what it said, if it ends with another code."""
-    with _pipe_with(stdin) as source:
+    with _pipe_with(stdin) if stdin else Path(os.devnull).open("rb") as source:  # `beam send` refuses an empty pipe
         began = time.perf_counter()
         child = subprocess.Popen(
             argv, env=env, cwd=cwd, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, close_fds=True

@@ -48,6 +48,7 @@ class Project:
         self.base = bench.folder(name)
         self.home = self.base / "home"
         self.home.mkdir()
+        (self.base / "tmp").mkdir()
         self.cwd = self.base / "project"
         self.cwd.mkdir()
         if config:
@@ -56,7 +57,9 @@ class Project:
             "HOME": str(self.home),
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
-            "TMPDIR": str(self.base),
+            # Not above the home: agents may not write on the way to beam's files, and would get a folder of their own
+            # for each turn, in which Node finds nothing that it compiled before.
+            "TMPDIR": str(self.base / "tmp"),
             "BEAM_TRUST": "1",
         }
 
