@@ -148,12 +148,6 @@ _SHARED_FILESYSTEMS = {
 _OCTAL = r"\\([0-7]{3})"  # the kernel writes space, tab, newline and backslash like this
 
 
-def check_usable(home: RootPaths, *, uid: int, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
-    """Raise an error unless the root is safe to use. Calls `check_owner`, then `check_filesystem`."""
-    check_owner(home, uid=uid)
-    check_filesystem(home, allow_fs=allow_fs, mountinfo=mountinfo)
-
-
 def check_owner(home: RootPaths, *, uid: int) -> None:
     """Raise DiskError for a root, and ConfigError for a beam.yaml, that another user owns or may write.
 

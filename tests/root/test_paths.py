@@ -33,7 +33,8 @@ def root(tmp_path: Path) -> RootPaths:
 
 
 def check(root: RootPaths, **more: object) -> None:
-    directories.check_usable(root, uid=os.getuid(), mountinfo=MOUNTINFO, **more)  # type: ignore[arg-type]
+    directories.check_owner(root, uid=os.getuid())
+    directories.check_filesystem(root, mountinfo=MOUNTINFO, **more)  # type: ignore[arg-type]
 
 
 # -- creating

@@ -156,7 +156,8 @@ def test_a_disk_that_fails_is_reported_with_what_was_tried(
 def test_what_is_not_ones_own_is_reported_with_the_ways_out(home: RootPaths) -> None:
     directories.create(home)
     me = os.getuid()
-    directories.check_usable(home, uid=me, mountinfo="")
+    directories.check_owner(home, uid=me)
+    directories.check_filesystem(home, mountinfo="")
     hint = f"take it over with chown if you trust what is in it, or keep beam's state elsewhere: {ELSEWHERE_HINT}"
     with refused(DiskError, f"{home.root} belongs to another user (uid {me})", hint, subject=str(home.root)):
         directories.check_owner(home, uid=me + 1)
