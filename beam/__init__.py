@@ -83,8 +83,7 @@ _LAZY = {
     "beam.api.turns_now": "KeptProcess Running begun",
     "beam.api.undo": "UndoneFile UndoResult",
     "beam.api.usage": "UsageLine",
-    "beam.api.wanted": "Wanted",
-    "beam.api.watch": "Placed since watch_root",
+    "beam.api.watch": "Placed Wanted since watch_root",
     "beam.base": "__version__",
     "beam.base.errors": (
         "BeamError ConfigError DiskError ExitCode LimitError NotFoundError SignalledError UnfinishedError "
@@ -170,8 +169,7 @@ if TYPE_CHECKING:
     from beam.api.turns_now import KeptProcess, Running, begun
     from beam.api.undo import UndoneFile, UndoResult
     from beam.api.usage import UsageLine
-    from beam.api.wanted import Wanted
-    from beam.api.watch import Placed, since, watch_root
+    from beam.api.watch import Placed, Wanted, since, watch_root
     from beam.base import __version__, clock, durations, errors, moments
     from beam.base.errors import (
         BeamError,

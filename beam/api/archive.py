@@ -76,11 +76,8 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
         crash_point("rename.before")
         files.move(paths.dir, target.dir)
         crash_point("rename.moved")
-        journal = Journal.open(target.journal, new, context.clock, context.config.limits)
-        try:
+        with contextlib.closing(Journal.open(target.journal, new, context.clock, context.config.limits)) as journal:
             journal.append(events.Notice(code="renamed", text=f"{name} is called {new} from here on"), sync=True)
-        finally:
-            journal.close()
         crash_point("rename.recorded")
         remove_tree(context.home.turns_of(paths), ignore_errors=True)
     return f"{name} is called {new} now"

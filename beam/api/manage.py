@@ -172,13 +172,10 @@ def fork_agent(context: RootContext, name: str, new: str, *, by: str, at: str | 
     lock = run_blocking(lock_new_agent(context, paths, by=by))
     with held_briefly(context, paths, lock), _locked_settings(context, paths):
         _check_unused(context, paths)  # another process may have made it meanwhile
-        journal = Journal.open(paths.journal, new, context.clock, context.config.limits)
-        try:
+        with contextlib.closing(Journal.open(paths.journal, new, context.clock, context.config.limits)) as journal:
             body = events.SessionForked(session_id=source.session_id, of=name, adapter=source.adapter, by=by)
             body = body if upto is None else msgspec.structs.replace(body, upto=upto)
             journal.append(body, sync=True)
-        finally:
-            journal.close()
         _write_agent_json(context, paths, settings)
     return source.session_id
 
@@ -361,12 +358,9 @@ def unblock_agent(context: RootContext, name: str) -> str:
     _blocked_turn(paths)
     with held_briefly(context, paths, _lock_or_raise(paths)):
         turn = _blocked_turn(paths)
-        journal = Journal.open(paths.journal, name, context.clock, context.config.limits)
-        try:
+        with contextlib.closing(Journal.open(paths.journal, name, context.clock, context.config.limits)) as journal:
             text = f"a person said that no process of turn {turn} is left"
             journal.append(events.Notice(code="unblocked", text=text), turn=turn, sync=True)
-        finally:
-            journal.close()
     return text
 
 

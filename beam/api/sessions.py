@@ -3,6 +3,7 @@ session of its CLI."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -218,16 +219,13 @@ def begin_in_session(
         is_waiting = any(files.names(paths.queue / box) for box in ("new", "cur"))
         if state.turn or state.known or state.session or state.fork or is_waiting:
             raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
-        journal = Journal.open(paths.journal, name, context.clock, context.config.limits)
-        try:
+        with contextlib.closing(Journal.open(paths.journal, name, context.clock, context.config.limits)) as journal:
             found = past_events(
                 adapter, session_id, folder=str(context.home.project), environ={**context.environ, **env}
             )
             imported = _import(journal, adapter, session_id, found)
             journal.append(events.SessionSelected(session_id=session_id, adapter=adapter, by=by), sync=True)
             journal.rotate_if_due()
-        finally:
-            journal.close()
         declare()
     return imported
 

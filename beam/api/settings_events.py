@@ -52,12 +52,13 @@ def record_changes(context: RootContext, paths: AgentPaths, changes: dict[str, s
         if lock is None:
             _request_recording(context, paths, changes, by=by)
             return
-        with held_briefly(context, paths, lock):
-            journal = Journal.open(paths.journal, paths.agent, context.clock, context.config.limits)
-            try:
-                journal.append(events.SettingsChanged(changes=changes, by=by), sync=True)
-            finally:
-                journal.close()
+        with (
+            held_briefly(context, paths, lock),
+            contextlib.closing(
+                Journal.open(paths.journal, paths.agent, context.clock, context.config.limits)
+            ) as journal,
+        ):
+            journal.append(events.SettingsChanged(changes=changes, by=by), sync=True)
 
 
 def _request_recording(context: RootContext, paths: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TextIO, cast
 
-from beam import ExitCode, NotFoundError, UsageError
+from beam import ExitCode, NotFoundError, UsageError, events
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
@@ -66,7 +66,6 @@ def log(
     if subagent is not None:
         if form is not None:
             raise UsageError("--subagent and --format don't go together", "a page has what subagents say in it already")
-        from beam.cli.subagents import subagent_lines
 
         lines = iter(subagent_lines(agent, lines, subagent))
     begin, end = _parse_times(since, until)
@@ -282,3 +281,44 @@ class _Tail:
     def print(self) -> None:
         """Print the kept lines."""
         self._stream.writelines(text for _, text in self._lines)
+
+
+# -- subagents ---------------------------------------------------------------------------------------------------------
+# Selects the lines of a journal that are about subagents: their prompts, actions, texts and results.
+
+
+ALL = "all"
+_MAX_IDS = 10
+
+
+def subagent_lines(agent: str, found: Iterable[EventLine], wanted: str) -> list[EventLine]:
+    """Return the lines about all subagents if `wanted` is `all`. Otherwise return the lines about the one subagent
+    whose id is `wanted` or begins with `wanted`, and about the subagents that it started.
+
+    The id of a subagent is the id of the tool call that started it. Raises NotFoundError if no subagent has such an id,
+    UsageError if several have.
+    """
+    lines = list(found)
+    known = dict.fromkeys(parent for line in lines if (parent := _parent(line)))
+    if not known:
+        raise NotFoundError(
+            f"no subagent of {agent} said anything that is in its journal",
+            "docs/history.md says which CLIs tell what their subagents do",
+            subject=agent,
+        )
+    fitting = [one for one in known if one == wanted] or [one for one in known if one.startswith(wanted)]
+    if wanted != ALL and len(fitting) != 1:
+        ids = ", ".join(list(known)[-_MAX_IDS:])
+        if fitting:
+            raise UsageError(f"{wanted[:80]!r} names {len(fitting)} subagents of {agent}", ids, subject=wanted[:80])
+        raise NotFoundError(f"{agent} has no subagent {wanted[:80]!r}", f"there are {ids}", subject=wanted[:80])
+    chosen = set(known if wanted == ALL else fitting)
+    for line in lines:
+        if isinstance(line.event, events.ToolCalled) and line.event.parent in chosen and line.event.call_id in known:
+            chosen.add(line.event.call_id)
+    return [line for line in lines if _parent(line) in chosen or getattr(line.event, "call_id", None) in chosen]
+
+
+def _parent(line: EventLine) -> str | None:
+    parent: str | None = getattr(line.event, "parent", None)
+    return parent

@@ -6,10 +6,14 @@ tried up to `Retries.tries` times. If the process is killed, the next process co
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import random
+import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,11 +27,13 @@ from beam.agents import registry
 from beam.base import files, own_program
 from beam.base.errors import BeamError
 from beam.config.resolve import BEAM_YAML, load, load_user_file
-from beam.model.notification import NotifyTarget
+from beam.model.notification import Notification, NotifyTarget
 from beam.notify import spool
 from beam.notify.spool import Item, TryResult
+from beam.process.program import environment
 from beam.root import discovery
 from beam.root.paths import RootPaths, user_home
+from beam.secrets.redact import redact
 from beam.secrets.shown import blanked
 from beam.store.lock import try_lock
 from beam.trust import ledger
@@ -92,10 +98,8 @@ def deliver_with(home: RootPaths, environ: Mapping[str, str], log: int) -> Deliv
 
     def deliver(target: NotifyTarget, item: Item, *, is_folders: bool) -> TryResult:
         if target.command:
-            from beam.notify import command
-
             cwd = home.project if is_folders else user_home(environ)
-            return command.run(target, item.notification, environ, cwd, log)
+            return run_command(target, item.notification, environ, cwd, log)
         from beam.notify import webhook
 
         return webhook.post(target, item.notification, environ, timestamp=int(time.time()))
@@ -215,3 +219,51 @@ if __name__ == "__main__":
     except BeamError as failed:
         _print_error(str(failed))
         sys.exit(int(failed.exit_code))
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+# Delivers a notification by running the command of a target, with the notification on stdin.
+
+
+_TIMEOUT_S = 30
+_MAX_OUTPUT = 64 << 10  # bytes of what one try prints that are kept
+
+
+def run_command(
+    target: NotifyTarget, notification: Notification, environ: Mapping[str, str], cwd: Path, log: int
+) -> TryResult:
+    """Run the target's command once in the folder `cwd`, and return the result of this try. What the command printed
+    goes to the descriptor `log` at its end, without secrets. After 30 seconds the command and its process group are
+    killed."""
+    with tempfile.TemporaryFile() as output:  # no pipe: a process that the command leaves behind must not hold this up
+        tried = _run(target, notification, environ, cwd, output.fileno())
+        printed = os.pread(output.fileno(), _MAX_OUTPUT, 0).decode("utf-8", "replace")
+    with contextlib.suppress(OSError):  # a log that can't be written stops no notification
+        os.write(log, redact(printed)[0].encode("utf-8", "replace"))
+    return tried
+
+
+def _run(
+    target: NotifyTarget, notification: Notification, environ: Mapping[str, str], cwd: Path, output: int
+) -> TryResult:
+    env = environment({**environ, "PATH": own_program.search_path(environ)}, {})
+    try:
+        process = subprocess.Popen(
+            list(target.command),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return TryResult(error=f"can't run {target.command[0][:80]}: {getattr(error, 'strerror', None) or error}")
+    try:
+        process.communicate(msgspec.json.encode(notification) + b"\n", timeout=_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return TryResult(error=f"{target.command[0][:80]} did not end within {_TIMEOUT_S} s")
+    return TryResult() if process.returncode == 0 else TryResult(error=f"exit code {process.returncode}")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.api.doctor import checks
-from beam.api.last_errors import last_errors
+from beam.api.doctor import checks, last_errors
 from beam.model import events
 from beam.model.outcome import Class, Status
 from tests.support.context import Root

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from beam.agents import registry
-from beam.api import Beam, agents, deciding, diff, next_mode, notify, proxy
+from beam.api import Beam, agents, deciding, diff, notify, proxy
+from beam.api.agents import NextMode
 from beam.api.deciding import Allow, AskDecider, Deny
 from beam.api.diff import WorkTreeDiff
 from beam.api.keeping import AgentKeeper
-from beam.api.next_mode import NextMode
 from beam.api.notify import TargetLine, TargetTried
 from beam.api.stream import Stream
 from beam.base.clock import Steps
@@ -337,16 +337,16 @@ def test_the_mode_of_the_next_message_is_reported_with_the_reason(
 ) -> None:
     (root.base / "beam.yaml").write_text(f"agents:\n  one: {{{settings}}}\n")
     root.reload()
-    monkeypatch.setattr("beam.broker.holder.registry.running_broker", lambda home: object() if runs else None)
+    monkeypatch.setattr(agents, "running_broker", lambda home: object() if runs else None)
     seen = SimpleNamespace(unfit=unfit)
     monkeypatch.setattr("beam.turns.cli_version.last_seen_version", lambda *given: seen if unfit else None)
     resolved = root.context.config.resolve("one")
     status: Any = SimpleNamespace(kept=None)
     adapter = registry.adapter(resolved.settings.adapter)
-    assert next_mode.next_mode(root.context, resolved, adapter, status) == expected
+    assert agents.next_mode(root.context, resolved, adapter, status) == expected
     if expected.why == REASON_NOT_KEPT:
         status = SimpleNamespace(kept=object())
-        assert next_mode.next_mode(root.context, resolved, adapter, status).why == REASON_KEPT
+        assert agents.next_mode(root.context, resolved, adapter, status).why == REASON_KEPT
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.api.wanted import Wanted
+from beam.api.watch import Wanted
 from beam.model.events import TaskStarted, Text
 
 TASK = TaskStarted(team="session-1", task_id="1", agent="bob@session-1")

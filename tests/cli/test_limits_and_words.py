@@ -26,10 +26,10 @@ from beam.cli.chatting.words import (
     parse_line,
 )
 from beam.cli.context import Context
+from beam.cli.log import subagent_lines
 from beam.cli.printer import Printer
 from beam.cli.render import charts
 from beam.cli.render.stream import EventLine
-from beam.cli.subagents import subagent_lines
 from beam.model import events
 from tests.support import inside as support
 from tests.support.inside import Inside, Told

@@ -6,8 +6,8 @@ import pytest
 from msgspec import Raw
 
 from beam import NotFoundError, UsageError, events
+from beam.cli.log import subagent_lines
 from beam.cli.render.stream import EventLine
-from beam.cli.subagents import subagent_lines
 
 FOUND = [
     EventLine(event)

@@ -13,7 +13,7 @@ import pytest
 
 from beam.base.errors import ConfigError
 from beam.model.notification import Notification, NotifyTarget, ValueReference
-from beam.notify import command, deliver, spool, webhook
+from beam.notify import deliver, spool, webhook
 from beam.notify.deliver import Targets, deliver_with
 from beam.notify.spool import Item, TryResult
 from beam.store.lock import try_lock
@@ -143,7 +143,7 @@ class Process:
     def communicate(self, data: bytes, timeout: float) -> None:
         self.given.append((data, timeout))
         if self.hangs:
-            raise command.subprocess.TimeoutExpired("x", timeout)
+            raise deliver.subprocess.TimeoutExpired("x", timeout)
 
     def wait(self) -> None:
         self.given.append("waited")
@@ -152,14 +152,14 @@ class Process:
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     made = Process([])
-    monkeypatch.setattr(command.subprocess, "Popen", made)
-    monkeypatch.setattr(command.os, "killpg", lambda *given: made.given.append(given))
+    monkeypatch.setattr(deliver.subprocess, "Popen", made)
+    monkeypatch.setattr(deliver.os, "killpg", lambda *given: made.given.append(given))
     return made
 
 
 def ran(argv: tuple[str, ...] = ("tell", "me")) -> TryResult:
     target = NotifyTarget(command=argv, on=("failed",))
-    return command.run(target, TOLD, {"PATH": "/bin", "LD_PRELOAD": "/x"}, Path("/c"), 5)
+    return deliver.run_command(target, TOLD, {"PATH": "/bin", "LD_PRELOAD": "/x"}, Path("/c"), 5)
 
 
 def test_a_command_gets_the_notification_and_its_exit_code_counts(process: Process) -> None:
@@ -186,7 +186,7 @@ def test_a_command_that_can_not_be_run_is_reported(monkeypatch: pytest.MonkeyPat
         def fails(*_: object, error: Exception = error, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr(command.subprocess, "Popen", fails)
+        monkeypatch.setattr(deliver.subprocess, "Popen", fails)
         assert ran() == TryResult(error=f"can't run tell: {why}")
 
 
@@ -213,7 +213,7 @@ def test_targets_of_a_folder_count_where_it_is_trusted(told: Root) -> None:
 
 def test_a_target_is_tried_as_what_it_is(told: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr(command, "run", lambda *args: given.append(args) or TryResult(error="c"))
+    monkeypatch.setattr(deliver, "run_command", lambda *args: given.append(args) or TryResult(error="c"))
     monkeypatch.setattr(webhook, "post", lambda *args, **more: given.append((args, more)) or TryResult(error="w"))
     monkeypatch.setattr(deliver, "time", SimpleNamespace(time=lambda: 7.9, monotonic=lambda: 0.0))
     first, second = [target for target, _ in Targets(told.context.home, told.environ).found.values()]
@@ -241,7 +241,7 @@ def test_a_folder_whose_configuration_can_not_be_read_does_not_keep_the_users_ow
         spool.put(home.notify, target, TOLD)
     home.config_file.write_text("notify: [\n")
     given: list[Any] = []
-    monkeypatch.setattr(command, "run", lambda *args: given.append(args) or TryResult())
+    monkeypatch.setattr(deliver, "run_command", lambda *args: given.append(args) or TryResult())
     targets = Targets(home, told.environ)
     assert targets.unreadable.startswith("the configuration can't be read: ")
     assert (set(targets.found), targets.untrusted) == ({mine}, set())
