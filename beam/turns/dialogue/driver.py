@@ -11,22 +11,8 @@ from collections.abc import Callable
 
 from msgspec import structs
 
+from beam.agents import link
 from beam.agents.base import Launch, Verdict, died
-from beam.agents.link import (
-    Acknowledged,
-    Answered,
-    Asked,
-    Decide,
-    Dialogue,
-    Interrupt,
-    Over,
-    Prompt,
-    Say,
-    Set,
-    Step,
-    Stirred,
-    Withdrawn,
-)
 from beam.base import files
 from beam.base.faults import crash_point
 from beam.model.outcome import Class, Status
@@ -43,7 +29,7 @@ TICK_S = 0.05
 _NOT_READY = "it accepted no more messages"
 
 
-async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
+async def run_turn(dialogue: link.Dialogue, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
     """Run the turn; return its verdict.
 
     The agent's process is gone afterwards, unless the keeper has it. If the session proves to be lost, that is
@@ -56,8 +42,8 @@ async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices,
     first = LinkTurn(input, engine, kept, is_kept=True) if isinstance(kept, LinkProcess) else None
 
     def turn(input: TurnInput, launch: Launch) -> LinkTurn:
-        link = dialogue.link(input.turn, input.host)
-        return LinkTurn(input, engine, LinkProcess(launch, link, input, services.clock))
+        conversation = dialogue.link(input.turn, input.host)
+        return LinkTurn(input, engine, LinkProcess(launch, conversation, input, services.clock))
 
     return await engine.run_in_session(dialogue.launch, turn, kept=first)
 
@@ -72,7 +58,7 @@ class LinkTurn:
         self.input = input
         self.not_ready = ""
         self.acknowledged = False
-        self.over: Over | None = None
+        self.over: link.Over | None = None
         self._engine = engine
         self._process = process
         self._is_kept = is_kept
@@ -113,7 +99,7 @@ class LinkTurn:
         text = self.input.turn.text.encode("utf-8", "replace")
         self._is_sent = True
         self._engine.record_prompt_sent(len(text))
-        self._process.do(Prompt(turn=self.input.turn))
+        self._process.do(link.Prompt(turn=self.input.turn))
         crash_point("prompt.written")
         self._engine.calls.takes = True
         await self._wait_until(lambda: False)
@@ -136,7 +122,7 @@ class LinkTurn:
     def tick(self) -> None:
         self._deliver_decisions()
         for call in self._engine.calls.take_unforwarded():
-            if isinstance(call, Set) and call.name == "access":
+            if isinstance(call, link.Set) and call.name == "access":
                 self._requested_access[call.id] = call.value
             self._process.do(call)
         self._process.wake()
@@ -149,42 +135,42 @@ class LinkTurn:
         if not self._engine.book.retrying:
             self._engine.record_sign_of_life()
 
-    def _on_step(self, step: Step) -> None:
+    def _on_step(self, step: link.Step) -> None:
         """Handle a step of the link, in a callback of the event loop."""
         if not self._engine.is_broken:
             self._engine.run_guarded(lambda: self._handle_step(step))
         self._news.set()
 
-    def _handle_step(self, step: Step) -> None:
+    def _handle_step(self, step: link.Step) -> None:
         match step:
-            case Asked() | Stirred() if self.over is not None or (self._is_kept and not self._is_sent):
+            case link.Asked() | link.Stirred() if self.over is not None or (self._is_kept and not self._is_sent):
                 self._process.on_idle_step(step)
-            case Say():
+            case link.Say():
                 self._engine.record_events(lambda: (step.event,), retries=self._process.launch.retries)
-            case Acknowledged():
+            case link.Acknowledged():
                 self.acknowledged = True
-            case Asked():
+            case link.Asked():
                 self._create_ask(step)
-            case Withdrawn():
+            case link.Withdrawn():
                 ask = self._open.pop(step.key, None)
                 if ask is not None:
                     self._engine.asks.cancel(ask, step.why)
-            case Answered():
+            case link.Answered():
                 access = self._requested_access.pop(step.id, None)
                 if access is not None and step.ok:
                     self._access = access
                 self._engine.calls.answer_call(step.id, answer_of(step))
-            case Over():
+            case link.Over():
                 if self._is_sent:
                     self.over = self.over or step
                 self._cancel_asks("the turn is over")
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def _create_ask(self, step: Asked) -> None:
+    def _create_ask(self, step: link.Asked) -> None:
         ruling = ruling_on(step.call, self.input)
         if step.granted and ruling is None and not self._engine.is_stopped:
-            self._process.do(Decide(key=step.key, decision="allow"))
+            self._process.do(link.Decide(key=step.key, decision="allow"))
             return
         self._engine.flush()
         access = self._access
@@ -217,10 +203,10 @@ class LinkTurn:
                 continue
             del self._open[key]
             if decision is None:
-                self._process.do(Decide(key=key, decision="cancelled"))
+                self._process.do(link.Decide(key=key, decision="cancelled"))
                 continue
             self._process.do(
-                Decide(
+                link.Decide(
                     key=key,
                     decision=decision.decision,
                     message=decision.message,
@@ -250,7 +236,7 @@ class LinkTurn:
         self._engine.calls.close(self._why_stopped())
         self._cancel_asks(self._why_stopped())
         if self._is_sent and not self._has_agent_finished:
-            self._process.do(Interrupt())
+            self._process.do(link.Interrupt())
             await self._wait_until(self._engine.must_end_now, self.input.limits.grace)
 
     async def leave(self) -> spawn.ProcessEnd | None:

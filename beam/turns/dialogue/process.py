@@ -9,24 +9,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from beam.agents import link
 from beam.agents.base import Exit, Launch
-from beam.agents.link import (
-    Answered,
-    AnsweredIntent,
-    Asked,
-    Broken,
-    Close,
-    Decide,
-    Eof,
-    ErrorListener,
-    Intent,
-    Link,
-    Over,
-    Ready,
-    Send,
-    Step,
-    Stirred,
-)
 from beam.base.clock import Awake, Clock
 from beam.model.events import AgentExited
 from beam.process import spawn
@@ -44,19 +28,19 @@ class LinkProcess(AgentProcess):
 
     takes_calls = True
 
-    def __init__(self, launch: Launch, link: Link, input: TurnInput, clock: Clock) -> None:
+    def __init__(self, launch: Launch, conversation: link.Link, input: TurnInput, clock: Clock) -> None:
         super().__init__(launch, input)
-        self.link = link
+        self.link = conversation
         self.ready = False
-        self.broken: Broken | None = None
+        self.broken: link.Broken | None = None
         self._clock = Awake(clock)  # stands still between two turns, when nobody reads it
         self._line_bytes = input.limits.line_bytes
         self._is_cut = False  # one of its lines was too long
-        self._steps: deque[Step] = deque()
+        self._steps: deque[link.Step] = deque()
         self._is_taking = False
         self._out: deque[bytes | None] = deque()  # None: the end of stdin
         self._writing: asyncio.Task[None] | None = None
-        self._listener: Callable[[Step], None] = self.on_idle_step
+        self._listener: Callable[[link.Step], None] = self.on_idle_step
         self._on_output: Callable[[], None] = _ignore_output
         self._settle: Callable[[str, CallAnswer], object] = _ignore_answer
 
@@ -71,7 +55,7 @@ class LinkProcess(AgentProcess):
             on_line=self._on_line,
             on_output=lambda: self._on_output(),
             on_long_line=self._on_long_line,
-            on_error_line=self.link.error_line if isinstance(self.link, ErrorListener) else None,
+            on_error_line=self.link.error_line if isinstance(self.link, link.ErrorListener) else None,
             stdin=True,
             confinement=input.confined.confinement_for(env),
             line_bytes=self._line_bytes + 1,  # so that a line of this length is known to be too long
@@ -79,7 +63,7 @@ class LinkProcess(AgentProcess):
         )
         self.attach(child)
 
-    def listen(self, listener: Callable[[Step], None] | None, on_output: Callable[[], None] | None = None) -> None:
+    def listen(self, listener: Callable[[link.Step], None] | None, on_output: Callable[[], None] | None = None) -> None:
         """Pass the link's steps to `listener` until the next call of this method; None if no turn runs.
 
         `on_output` is called at any output of the process.
@@ -98,12 +82,12 @@ class LinkProcess(AgentProcess):
 
     # -- the conversation ----------------------------------------------------------------------------------------------
 
-    def do(self, intent: Intent) -> None:
+    def do(self, intent: link.Intent) -> None:
         """Pass an intent to the link, unless the agent accepts no more input."""
         if self.broken is None and not self.is_gone:
             self._carry_out_all(self.link.do(intent, self._clock.monotonic()))
 
-    def call(self, call: AnsweredIntent, settle: Callable[[str, CallAnswer], object]) -> None:
+    def call(self, call: link.AnsweredIntent, settle: Callable[[str, CallAnswer], object]) -> None:
         self._settle = settle
         self.do(call)
 
@@ -116,7 +100,7 @@ class LinkProcess(AgentProcess):
     def finish(self, ended: spawn.ProcessEnd, stopped_by: str | None) -> None:
         """Tell the link that the process ended."""
         steps = self.link.end(self.exit_of(ended, stopped_by))
-        self._carry_out_all(step for step in steps if not (self._is_cut and isinstance(step, Over)))
+        self._carry_out_all(step for step in steps if not (self._is_cut and isinstance(step, link.Over)))
 
     def exited_event(self, ended: spawn.ProcessEnd, stopped_by: str | None) -> AgentExited:
         return super().exited_event(ended, stopped_by or (self.why_unfit if self._is_cut else None))
@@ -132,13 +116,13 @@ class LinkProcess(AgentProcess):
     def _on_long_line(self) -> None:
         most = self._line_bytes
         self._carry_out_all(
-            [Broken(reason=f"it sent a line of more than {most} bytes, the limit (limits: line_bytes)")]
+            [link.Broken(reason=f"it sent a line of more than {most} bytes, the limit (limits: line_bytes)")]
         )
         self._is_cut = True
         if self._listener == self.on_idle_step:
             self.child.end(0)
 
-    def _carry_out_all(self, steps: Iterable[Step]) -> None:
+    def _carry_out_all(self, steps: Iterable[link.Step]) -> None:
         """Carry out the steps in order. Further steps that result from them are carried out afterwards."""
         self._steps.extend(steps)
         if self._is_taking:
@@ -150,30 +134,30 @@ class LinkProcess(AgentProcess):
         finally:
             self._is_taking = False
 
-    def _carry_out(self, step: Step) -> None:
+    def _carry_out(self, step: link.Step) -> None:
         match step:
-            case Send():
+            case link.Send():
                 self._write(step.data)
-            case Eof():
+            case link.Eof():
                 self._write(None)
             case _:
-                if isinstance(step, Ready):
+                if isinstance(step, link.Ready):
                     self.ready = True
-                elif isinstance(step, Broken):
+                elif isinstance(step, link.Broken):
                     self.broken = self.broken or step
                 self._listener(step)
 
-    def on_idle_step(self, step: Step) -> None:
+    def on_idle_step(self, step: link.Step) -> None:
         """Handle a step that comes when no turn runs in the process.
 
         An agent that works on its own can't take the next turn. Late lines about the last turn are dropped.
         """
-        if isinstance(step, Answered):
+        if isinstance(step, link.Answered):
             self._settle(step.id, answer_of(step))
-        if isinstance(step, Asked):
-            self.do(Decide(key=step.key, decision="cancelled"))
-        if isinstance(step, Asked | Stirred):
-            self.broken = self.broken or Broken(reason=_STRAYED_REASON)
+        if isinstance(step, link.Asked):
+            self.do(link.Decide(key=step.key, decision="cancelled"))
+        if isinstance(step, link.Asked | link.Stirred):
+            self.broken = self.broken or link.Broken(reason=_STRAYED_REASON)
 
     # -- the bytes -----------------------------------------------------------------------------------------------------
 
@@ -192,7 +176,7 @@ class LinkProcess(AgentProcess):
 
     async def quit(self, *, hard: Callable[[], bool]) -> spawn.ProcessEnd:
         if not hard() and self.ready:
-            self.do(Close())
+            self.do(link.Close())
             until = asyncio.get_running_loop().time() + QUIT_S
             while not (hard() or self.is_gone or self.broken) and asyncio.get_running_loop().time() < until:
                 await asyncio.wait({self.ended}, timeout=0.05)
@@ -205,7 +189,7 @@ class LinkProcess(AgentProcess):
         await super().close(why)
 
 
-def answer_of(step: Answered) -> CallAnswer:
+def answer_of(step: link.Answered) -> CallAnswer:
     """Return the link's step as the answer to a call."""
     return CallAnswer(ok=step.ok, code=step.code, message=step.message, result=step.result)
 
