@@ -25,12 +25,13 @@ _PERMISSION = re.compile(r"perm-[A-Za-z0-9_-]{1,100}")
 
 class Delivery(Struct, frozen=True, kw_only=True):
     """A message that was put into a member's inbox. `sender` is the sender's name that the message states; nobody
-    checks it."""
+    checks it. `unread_because` says why nobody reads it; "" as far as beam knows."""
 
     team: str
     to: str
     mail_id: str
     sender: str
+    unread_because: str = ""
 
 
 class TeamActions:
@@ -47,6 +48,7 @@ class TeamActions:
             names = ", ".join(f"{team.name} ({team.home})" for team in found[:4])
             raise UsageError(f"{name!r} matches {len(found)} teams: {names}", "give its whole name", subject=name)
         self.team = found[0].name
+        self._is_stale = found[0].is_stale
         self.files = TeamFiles(found[0].home, self.team)
 
     def send(self, to: str, text: str, *, sender: str = PERSON, summary: str = "") -> Delivery:
@@ -56,7 +58,10 @@ class TeamActions:
         act.check_sender(sender, self.files.roster())
         member = self.files.member(to)
         mail_id = self.files.post(member.name, text, sender=sender, summary=summary or _summary(text))
-        return Delivery(team=self.team, to=member.name, mail_id=mail_id, sender=sender)
+        why = ""
+        if self._is_stale and not member.has_own_process:
+            why = f"the process of the lead of {self.team} is gone, and with it {member.name}"
+        return Delivery(team=self.team, to=member.name, mail_id=mail_id, sender=sender, unread_because=why)
 
     def add_task(self, subject: str, *, description: str = "", after: Sequence[str] = ()) -> Task:
         """Add a task that waits for the tasks in `after`. Return the task."""

@@ -44,6 +44,7 @@ def log(
     ),
     verify: bool = option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
     once: bool = option(False, "--once", help="Include the journals of its temporary sessions (send --once)."),
+    follow: bool = option(False, "-f", "--follow", help="Go on with what happens, until ^C."),
 ) -> int:
     """Print an agent's journal, or what happened to one message."""
     from beam.cli.render.stream import Stream
@@ -51,16 +52,21 @@ def log(
     if verify:
         others = {
             "--json": as_json, "--raw": raw, "--turn": turn, "--after": after or None, "-n": last, "--since": since,
-            "--until": until, "--format": form, "--subagent": subagent, "--once": once,
+            "--until": until, "--format": form, "--subagent": subagent, "--once": once, "--follow": follow,
         }  # fmt: skip
         given = next((name for name, value in others.items() if value is not None and value is not False), None)
         if given is not None:
             raise UsageError(f"--verify and {given} don't go together", f"beam log {agent} --verify")
         return _verify(call, agent)
+    if follow and (form is not None or subagent is not None or until is not None or turn is not None or once):
+        what = "--follow goes with none of --turn, --until, --format, --subagent and --once"
+        raise UsageError(what, f"beam watch {agent}")
     last = None if last is None else min(last, sys.maxsize)
     if as_json and raw:
         raise UsageError("--json and --raw don't go together", "--json has the raw lines in `raw`")
     found, lines = _find_lines(call.beam, agent, after=after, once=once)
+    if follow and agent not in (found, found.partition("@")[0]):
+        raise UsageError(f"--follow needs an agent, and {agent} is a message", f"beam log {found} --follow")
     if form is not None and (form not in _FORMATS or as_json or raw):
         raise UsageError(f"--format {form} is not possible here", "--format md, html or json, without --json and --raw")
     if subagent is not None:
@@ -88,10 +94,13 @@ def log(
     count = 0
     for line in fitting:
         count += 1
+        after = line.event.seq or after
         _print(line, stream, out, raw=raw)
     stream.end()
     if tail is not None:
         tail.print()
+    if follow:
+        return _follow(call, found, after, stream, raw=raw)
     if not count and turn is None:
         call.note(f"{agent} has no events{' of that time' if begin or end else ' yet' if not after else ' after that'}")
     lanes = call.beam.home.agent(found).lanes() if found == agent else []
@@ -101,6 +110,21 @@ def log(
         raise NotFoundError(
             f"{agent} has no turn {turn}", f"beam status {found} shows how many turns it has", subject=str(turn)
         )
+    return 0
+
+
+def _follow(call: Context, agent: str, after: int, stream: Stream, *, raw: bool) -> int:
+    """Print the agent's events with a higher number than `after` as they come."""
+    from beam import since, watch_root
+    from beam.cli.render.stream import EventLine
+
+    for placed in watch_root(call.beam.context, agents=[agent], follow=True, history=True):
+        for one in placed:
+            if one.lane is None and one.event.seq > after:
+                after = one.event.seq
+                _print(EventLine(one.event, agent_dir=one.agent_dir), stream, sys.stdout, raw=raw)
+        stream.tick(since(0))
+        sys.stdout.flush()
     return 0
 
 
@@ -207,7 +231,7 @@ def _find_lines(beam: Beam, name: str, *, after: int, once: bool) -> tuple[str, 
             return name, _lines_with_lanes(beam, name)
         agent = beam.agent_of(name)
         place = beam.home.agent(agent).dir
-        return name, (EventLine(event, agent_dir=place) for event in beam.events(agent, after=after))
+        return agent, (EventLine(event, agent_dir=place) for event in beam.events(agent, after=after))
     except NotFoundError:
         try:
             agent, message_id = beam.find_message(name)

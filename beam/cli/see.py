@@ -44,6 +44,7 @@ def watch(
     after: str | None = option(None, "--after", metavar="CURSOR", help="Continue where this cursor stopped."),
     plain: bool = option(False, "--plain", help="No colour, ASCII only."),
     as_json: bool = option(False, "--json", help="Print events as JSON Lines."),
+    follow: bool = option(False, "-f", "--follow", help="Go on until ^C, as without it."),
 ) -> int:
     """Print what all agents of this root and your Claude teams do, as it happens.
 
@@ -67,6 +68,9 @@ def watch(
         return 0
     if every and agent:
         raise UsageError("--all and names of agents don't go together", "--agent NAME picks one of all")
+    if follow and (now or event is not None or stuck is not None):
+        other = "--now" if now else "--event" if event is not None else "--stuck"
+        raise UsageError(f"--follow and {other} don't go together", "leave one out")
     if until_idle and (every or now or event is not None):
         other = "--all" if every else "--now" if now else "--event"
         raise UsageError(f"--until-idle and {other} don't go together", "beam watch --until-idle [AGENT]...")

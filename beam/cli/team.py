@@ -110,6 +110,8 @@ def send(
         write_json_lines([posted])
     else:
         _print_line(f"{posted.mail_id} lies in {posted.to}'s inbox, from {posted.sender} (not authenticated)")
+    if posted.unread_because:
+        call.note(f"nobody reads it: {posted.unread_because}")
 
 
 @app.verb()

@@ -7,6 +7,7 @@ setting.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from beam.base.digest import Stamp, sha256, stamp_of
-from beam.base.errors import ConfigError, NotFoundError, UsageError, nearest
+from beam.base.errors import ConfigError, DiskError, NotFoundError, UsageError, nearest
 from beam.config import file
 from beam.config.fields import Fields, adapter_of, check_adapter, check_session, setting_from_text, settings_fields
 from beam.config.file import ConfigFile
@@ -286,11 +287,15 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def with_state_dir(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment. If it has no BEAM_STATE and the user's own configuration has `state_dir:`, set BEAM_STATE
-    to that folder.
+    """Return the environment. If it has no HOME, set HOME to the home directory in the user database, so that beam and
+    all that it starts mean the same one. If it has no BEAM_STATE and the user's own configuration has `state_dir:`, set
+    BEAM_STATE to that folder.
 
     Raises ConfigError for an invalid configuration, UsageError if BEAM_STATE is not an absolute path.
     """
+    if not environ.get("HOME", "").startswith("/"):
+        with contextlib.suppress(DiskError):  # who needs a home says so
+            environ = {**environ, "HOME": str(user_home(environ))}
     named = environ.get("BEAM_STATE")
     if named:
         if not named.startswith("/"):

@@ -12,7 +12,7 @@ from beam.base.clock import rfc3339
 from beam.model.prices import PRICES_AS_OF
 from beam.teams.diff import Team
 from beam.teams.mail import Letter
-from beam.teams.stuck import Wait
+from beam.teams.stuck import Wait, died_with_lead
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
 from beam.teams.usage import MemberUsage
 
@@ -47,7 +47,8 @@ class TeamLine(Struct, frozen=True, kw_only=True):
 class MemberLine(Struct, frozen=True, kw_only=True):
     """One member of a team.
 
-    `state`: working, idle, or "" as long as no activity of the member was seen. `doing` is the member's last tool call
+    `state`: working, idle, gone (the lead's process ended, and with it the member), or "" as long as no activity of the
+    member was seen. `doing` is the member's last tool call
     or, without one, its current task. `last_words` is the member's last text. `tokens` and `cost_usd` are None if no
     transcript has them. `cost_usd` is also None if a model has no price; `unpriced` then names that model.
     """
@@ -150,7 +151,7 @@ def team_line(team: Team) -> TeamLine:
         session_id=team.session_id,
         cwd=roster.lead.cwd if roster and roster.lead else "",
         created=rfc3339(roster.created_ns) if roster and roster.created_ns else None,
-        members=len(present) if roster is not None else None,
+        members=len(present | died_with_lead(team)) if roster is not None else None,
         working=words.count("working") if any(words) else None,
         tasks=counts,
         waiting_mail=len(team.post.waiting),
@@ -173,7 +174,8 @@ def member_lines(team: Team, used: Iterable[MemberUsage], doing: dict[str, LastA
     for one in used:
         by_member.setdefault(one.member, []).append(one)
     found = []
-    for name, member in team.members.present.items():
+    gone = died_with_lead(team)
+    for name, member in (team.members.present | gone).items():
         state = team.members.states.get(name)
         mine = by_member.get(name, [])
         costs = [one.cost_usd for one in mine]
@@ -183,7 +185,7 @@ def member_lines(team: Team, used: Iterable[MemberUsage], doing: dict[str, LastA
         found.append(
             MemberLine(
                 member=name,
-                state=state.activity if state and state.activity else now.state,
+                state="gone" if name in gone else state.activity if state and state.activity else now.state,
                 since=rfc3339(state.since_ns) if state and state.since_ns else now.since or None,
                 kind=member.kind,
                 model=member.model or (mine[-1].model if mine else None),

@@ -78,8 +78,20 @@ def directory(environ: "dict[bytes, bytes]") -> bytes:
         return own + b"/hooks"
     state = environ.get(b"XDG_STATE_HOME", b"")
     if not state.startswith(b"/"):
-        state = environ.get(b"HOME", b"") + b"/.local/state"
+        state = _home(environ) + b"/.local/state"
     return state + b"/beam/hooks"
+
+
+def _home(environ: "dict[bytes, bytes]") -> bytes:
+    home = environ.get(b"HOME", b"")
+    if home.startswith(b"/"):
+        return home
+    import pwd
+
+    try:
+        return pwd.getpwuid(posix.getuid()).pw_dir.encode()
+    except KeyError as error:
+        raise OSError("this user has no home directory") from error
 
 
 def read(fd: int) -> bytes:

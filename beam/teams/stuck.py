@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from beam.base.clock import rfc3339
 from beam.teams.diff import Team
+from beam.teams.model import Member
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
 
 
@@ -24,6 +25,13 @@ class Wait(Struct, frozen=True, kw_only=True):
     what: str
     since: str
     seconds: float
+
+
+def died_with_lead(team: Team) -> dict[str, Member]:
+    """Return the members whose process ended with that of the lead: all of a stale team that had none of their own."""
+    if not team.is_stale or team.roster is None:
+        return {}
+    return {member.name: member for member in team.roster.members if not member.has_own_process}
 
 
 def stuck(team: Team, now_ns: int, *, longer_than_s: float) -> list[Wait]:
@@ -48,7 +56,7 @@ def _waits(team: Team) -> Iterator[tuple[str, str, str, int]]:
         about = f" ({ask.tool})" if ask.tool else ""
         yield ask.sender, ask.to, f"an answer: {ask.what}{about} {ask.text}".rstrip(), ask.at_ns
     for letter in team.post.waiting:
-        if letter.to not in team.members.present and team.roster is not None:
+        if letter.to not in team.members.present | died_with_lead(team) and team.roster is not None:
             what = f"nobody is called {letter.to}: its mail is never read"
         elif team.is_stale:
             what = "its mail to be read; the team has no lead"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -302,6 +304,8 @@ def test_the_persons_own_configuration_says_where_the_state_lies(folder: Folder,
     assert with_state_dir(environ) == {**environ, **({"BEAM_STATE": state} if state else {})}
     assert with_state_dir({**environ, "BEAM_STATE": "/x"}) == {**environ, "BEAM_STATE": "/x"}
     assert with_state_dir({"HOME": "/h"}) == {"HOME": "/h"}
+    for unset in ({}, {"HOME": ""}, {"HOME": "x"}):
+        assert with_state_dir({**unset, "BEAM_STATE": "/x"})["HOME"] == pwd.getpwuid(os.getuid()).pw_dir
     with pytest.raises(BeamError) as caught:
         with_state_dir({**environ, "BEAM_STATE": "x"})
     message = "BEAM_STATE is 'x', not an absolute path"

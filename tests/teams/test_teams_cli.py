@@ -306,3 +306,28 @@ def test_who_begins_to_watch_is_told_who_does_what_and_who_is_stuck(beam: Cli, t
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(20)
+
+
+def test_a_team_whose_lead_is_dead_shows_its_members_and_says_that_they_read_nothing(beam: Cli, tmp_path: Path) -> None:
+    home, name = tmp_path / "claude", "session-272adbdf"
+    (home / "teams" / name / "inboxes").mkdir(parents=True)
+    at = {"joinedAt": 1, "cwd": "/p", "backendType": "in-process"}
+    names = ("team-lead", "planner", "permy")
+    members = [{**at, "name": one, "agentId": f"{one}@{name}"} for one in names]
+    config = {
+        "name": name,
+        "createdAt": 1,
+        "leadAgentId": f"team-lead@{name}",
+        "leadSessionId": "s",
+        "members": members,
+    }
+    (home / "teams" / name / "config.json").write_text(json.dumps(config))
+    (home / "teams" / name / "inboxes" / "planner.json").write_text("[]")
+    where = ("--claude-home", str(home))
+    shown = beam("team", "show", "272a", "--json", *where).json
+    assert [(one["member"], one["state"]) for one in shown["members"]] == [(one, "gone") for one in names]
+    assert beam("team", "list", "--json", *where).json["members"] == 3
+    sent = beam("team", "send", "272a", "planner", "hurry", *where)
+    assert (sent.code, "nobody reads it: the process of the lead" in sent.err) == (0, True), sent
+    (waits,) = beam("watch", "--stuck", "0s", "--json", *where).lines
+    assert (waits["on"], waits["what"]) == ("planner", "its mail to be read; the team has no lead")

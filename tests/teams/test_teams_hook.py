@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shlex
 import subprocess
 import sys
@@ -268,7 +269,7 @@ def test_an_older_command_beside_todays_is_taken_out(tmp_path: Path) -> None:
         ({b"BEAM_STATE": b"s", b"XDG_STATE_HOME": b"/x", b"HOME": b"/h"}, b"/x/beam/hooks"),
         ({b"XDG_STATE_HOME": b"x", b"HOME": b"/h"}, b"/h/.local/state/beam/hooks"),
         ({b"HOME": b"/h"}, b"/h/.local/state/beam/hooks"),
-        ({}, b"/.local/state/beam/hooks"),
+        ({}, pwd.getpwuid(os.getuid()).pw_dir.encode() + b"/.local/state/beam/hooks"),
     ],
 )
 def test_the_spool_lies_in_beams_state(environ: dict[bytes, bytes], spool: bytes) -> None:

@@ -11,6 +11,7 @@ from beam.api.methods import agent_names, check_is_number, check_is_text, corout
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, UnsupportedError, UsageError
+from beam.model.message import base_of
 from beam.root import discovery
 
 if TYPE_CHECKING:
@@ -268,8 +269,14 @@ class LookVerbs(OpenedRoot):
         return found
 
     def agent_of(self, name: str) -> str:
-        """Check that there is an agent of this name, and return the name. Raises NotFoundError."""
-        return self._existing_paths(name).agent
+        """Return the name of the agent whose journal is meant: this one or, if it has none, its only session
+        AGENT@NAME, such as that of a scenario. Raises NotFoundError, UsageError if several sessions fit."""
+        known = self.home.agents()
+        sessions = [each for each in known if base_of(each) == name] if name not in known else []
+        if len(sessions) > 1:
+            what = f"{name} itself was sent nothing; its sessions are {', '.join(sessions)}"
+            raise UsageError(what, f"name one, such as {sessions[0]}", subject=name)
+        return sessions[0] if sessions else self._existing_paths(name).agent
 
     def find_message(self, message_id: str) -> tuple[str, str]:
         """Return the message's agent and whole id. Raises NotFoundError, and UsageError for an ambiguous ending."""
