@@ -67,6 +67,11 @@ def checked_argument(name: str, what: str, value: str) -> str:
     return value
 
 
+def model_flags(name: str, turn: Turn, flag: str = "--model") -> tuple[str, ...]:
+    """Return the arguments that name the turn's model; none if it has none. Raises UnsupportedError."""
+    return () if turn.model is None else (flag, checked_argument(name, "model", turn.model))
+
+
 def prompt_argument(name: str, text: str) -> str:
     """Return the prompt for a CLI that takes its prompt only as an argument. Lone surrogates become U+FFFD.
 

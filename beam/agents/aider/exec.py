@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from beam.agents.aider.decode import TextDecoder
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.oneshot import UUID, check_access, checked_argument, checked_session_id, replace_surrogates
+from beam.agents.oneshot import (
+    UUID,
+    check_access,
+    checked_session_id,
+    model_flags,
+    replace_surrogates,
+)
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
@@ -57,8 +63,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     check_access(turn, "aider", CAPABILITIES)
     argv = [host.executable or "aider", *_ALWAYS_FLAGS, *ACCESS[turn.access], *history_flags(turn)]
     argv += (f"--input-history-file={turn.scratch}/input", f"--message-file={turn.scratch}/prompt")
-    if turn.model is not None:
-        argv += ("--model", checked_argument("aider", "model", turn.model))
+    argv += model_flags("aider", turn)
     # A prompt that begins with `/` or `!` would run a command of aider's or of the shell.
     text = f" {turn.text}" if turn.text.startswith(("/", "!")) else turn.text
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries

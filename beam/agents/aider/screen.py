@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from beam.agents.aider.exec import ACCESS, QUIET_FLAGS, history_file, history_flags
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.oneshot import check_access, checked_argument
+from beam.agents.oneshot import check_access, model_flags
 from beam.model.screen_profile import Dialog, Profile
 
 CAPABILITIES = Capabilities(
@@ -60,7 +60,6 @@ def launch(turn: Turn, host: Host) -> Launch:
     access = {"ask": (), "full": ("--yes-always",)}.get(turn.access, ACCESS["read"])
     argv = [host.executable or "aider", *QUIET_FLAGS, *access, *history_flags(turn)]
     argv.append(f"--input-history-file={turn.scratch}/input")
-    if turn.model is not None:
-        argv += ("--model", checked_argument("aider", "model", turn.model))
+    argv += model_flags("aider", turn)
     session_file = None if turn.session_id is None else history_file(turn, turn.session_id)
     return Launch(argv=tuple(argv), session_file=session_file)

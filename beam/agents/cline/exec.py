@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.cline.decode import LineDecoder
-from beam.agents.oneshot import check_access, checked_argument, prompt_argument
+from beam.agents.oneshot import check_access, model_flags, prompt_argument
 from beam.model.autoloaded import AutoloadedFile
 
 _ENV_ENDINGS = (
@@ -48,8 +48,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     if not any(character.isspace() for character in prompt):
         prompt = f" {prompt}"  # the CLI takes a single word for a command, or refuses it
     argv = [host.executable or "cline", "--json", "--auto-approve", "true"]
-    if turn.model is not None:
-        argv += ("--model", checked_argument("cline", "model", turn.model))
+    argv += model_flags("cline", turn)
     argv += ("--", prompt)
     env = {"CLINE_SESSION_BACKEND_MODE": "local"}
     return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env=env, drops_output=True)

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex.decode import LineDecoder
-from beam.agents.oneshot import UUID, checked_argument, checked_session_id, replace_surrogates
+from beam.agents.oneshot import UUID, checked_session_id, model_flags, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import EVERY_ACCESS, AutoloadedFile
 from beam.model.message import Access
@@ -50,8 +50,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         *_access_flags(turn),
     ]
     files = {}
-    if turn.model is not None:
-        argv += ("--model", checked_argument("codex", "model", turn.model))
+    argv += model_flags("codex", turn)
     if turn.settings.system is not None:
         argv += (
             "-c",

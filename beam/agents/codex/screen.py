@@ -12,7 +12,7 @@ import json
 
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex.exec import ACCESS, checked_session, folder_flags, temp_dir_env
-from beam.agents.oneshot import checked_argument, replace_surrogates
+from beam.agents.oneshot import model_flags, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
@@ -127,8 +127,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.session_id is not None:
         argv[1:1] = ["resume"]
         argv.append(checked_session(turn.session_id))
-    if turn.model is not None:
-        argv += ("--model", checked_argument("codex", "model", turn.model))
+    argv += model_flags("codex", turn)
     if turn.settings.system is not None:
         argv += (
             "-c",

@@ -14,7 +14,7 @@ from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.copilot import exec as headless
 from beam.agents.link import Link
-from beam.agents.oneshot import check_access, checked_argument
+from beam.agents.oneshot import check_access, model_flags
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
@@ -55,8 +55,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         headless.session_flags(turn)
     argv = [host.executable or "copilot", "--acp", "--no-ask-user", "--no-auto-update", "--no-color"]
     argv += ACCESS[turn.access]
-    if turn.model is not None:
-        argv += ("--model", checked_argument("copilot", "model", turn.model))
+    argv += model_flags("copilot", turn)
     return Launch(argv=tuple(argv), env=headless.TRUST_NO_FOLDER_ENV)
 
 

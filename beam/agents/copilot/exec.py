@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.copilot.decode import LineDecoder
-from beam.agents.oneshot import UUID, check_access, checked_argument, checked_session_id, replace_surrogates
+from beam.agents.oneshot import (
+    UUID,
+    check_access,
+    checked_argument,
+    checked_session_id,
+    model_flags,
+    replace_surrogates,
+)
 from beam.model.message import Access
 
 _IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -52,8 +59,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv += (*session_flags(turn), *ACCESS[turn.access])
     if turn.outbox and turn.access == "edit":
         argv += ("--add-dir", turn.outbox)
-    if turn.model is not None:
-        argv += ("--model", checked_argument("copilot", "model", turn.model))
+    argv += model_flags("copilot", turn)
     argv += (
         f"--attachment={checked_argument('copilot', 'file', path)}" for path in turn.attach if _can_be_attached(path)
     )

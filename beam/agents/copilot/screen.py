@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.copilot.exec import ACCESS, TRUST_NO_FOLDER_ENV, session_flags
-from beam.agents.oneshot import check_access, checked_argument
+from beam.agents.oneshot import check_access, model_flags
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.screen_profile import Dialog, Profile
 
@@ -81,6 +81,5 @@ def launch(turn: Turn, host: Host) -> Launch:
     """
     check_access(turn, "copilot", CAPABILITIES)
     argv = [host.executable or "copilot", "--no-auto-update", *session_flags(turn), *ACCESS[turn.access]]
-    if turn.model is not None:
-        argv += ("--model", checked_argument("copilot", "model", turn.model))
+    argv += model_flags("copilot", turn)
     return Launch(argv=tuple(argv), env=TRUST_NO_FOLDER_ENV)

@@ -16,7 +16,7 @@ from beam.agents.gemini import exec as headless
 from beam.agents.gemini import hooks, tool_rules
 from beam.agents.gemini.hooks import HookLog
 from beam.agents.link import Link
-from beam.agents.oneshot import checked_argument
+from beam.agents.oneshot import model_flags
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 from beam.model.outcome import Class, Status
@@ -98,8 +98,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     if policy:
         files[headless.POLICY_FILE] = policy.encode()
         argv += ("--admin-policy", f"{turn.scratch}/{headless.POLICY_FILE}")
-    if turn.model is not None:
-        argv += ("--model", checked_argument("gemini", "model", turn.model))
+    argv += model_flags("gemini", turn)
     return Launch(argv=tuple(argv), env=headless.SINGLE_PROCESS_ENV | hooks.ENV | headless.trust_env(turn), files=files)
 
 

@@ -11,7 +11,7 @@ from beam.agents.base import Host, Launch, Turn
 from beam.agents.gemini import hooks, tool_rules
 from beam.agents.gemini.decode import LineDecoder
 from beam.agents.gemini.session import beam_session_id
-from beam.agents.oneshot import checked_argument, checked_session_id, replace_surrogates
+from beam.agents.oneshot import checked_session_id, model_flags, replace_surrogates
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
@@ -74,8 +74,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         base = READ_ONLY_POLICY if turn.access == "read" else ""
         files[POLICY_FILE] = (base + tool_rules.policy(rules)).encode()
         argv += ("--admin-policy", f"{turn.scratch}/{POLICY_FILE}")
-    if turn.model is not None:
-        argv += ("--model", checked_argument("gemini", "model", turn.model))
+    argv += model_flags("gemini", turn)
     env = SINGLE_PROCESS_ENV | trust_env(turn)
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     return Launch(argv=tuple(argv), stdin=_prompt_bytes(turn), env=env, files=files, retries=retries, drops_output=True)

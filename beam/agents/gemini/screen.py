@@ -10,7 +10,7 @@ import functools
 
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.gemini.exec import ACCESS, POLICY_FILE, READ_ONLY_POLICY, SINGLE_PROCESS_ENV, session_flags, trust_env
-from beam.agents.oneshot import checked_argument
+from beam.agents.oneshot import model_flags
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
@@ -88,7 +88,6 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.access == "read":
         files[POLICY_FILE] = READ_ONLY_POLICY.encode()
         argv += ("--admin-policy", f"{turn.scratch}/{POLICY_FILE}")
-    if turn.model is not None:
-        argv += ("--model", checked_argument("gemini", "model", turn.model))
+    argv += model_flags("gemini", turn)
     env = SINGLE_PROCESS_ENV | trust_env(turn)
     return Launch(argv=tuple(argv), env=env, files=files)

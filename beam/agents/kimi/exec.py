@@ -10,7 +10,7 @@ import re
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.kimi.decode import LineDecoder
-from beam.agents.oneshot import check_access, checked_argument, checked_session_id, prompt_argument
+from beam.agents.oneshot import check_access, checked_session_id, model_flags, prompt_argument
 
 _SESSION_ID = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 NO_UPDATE_ENV = {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
@@ -27,8 +27,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv = [host.executable or "kimi", "--output-format", "stream-json"]
     if turn.session_id is not None:
         argv += ("-S", checked_session(turn.session_id))
-    if turn.model is not None:
-        argv += ("-m", checked_argument("kimi", "model", turn.model))
+    argv += model_flags("kimi", turn, "-m")
     argv.append(f"--prompt={prompt}")
     return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env=NO_UPDATE_ENV, retries=turn.settings.retries)
 

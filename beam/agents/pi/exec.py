@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.oneshot import check_access, checked_argument, checked_session_id, replace_surrogates
+from beam.agents.oneshot import check_access, checked_session_id, model_flags, replace_surrogates
 from beam.agents.pi.decode import LineDecoder
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
@@ -55,8 +55,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         *ACCESS[turn.access],
         *_folder_flags(turn),
     ]
-    if turn.model is not None:
-        argv += ("--model", checked_argument("pi", "model", turn.model))
+    argv += model_flags("pi", turn)
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     return Launch(argv=tuple(argv), stdin=replace_surrogates(turn.text).encode(), retries=retries)
 

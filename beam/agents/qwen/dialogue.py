@@ -12,7 +12,7 @@ from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.link import Link
-from beam.agents.oneshot import check_access, checked_argument
+from beam.agents.oneshot import check_access, checked_argument, model_flags
 from beam.agents.qwen import exec as headless
 from beam.model.message import Access
 
@@ -48,8 +48,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.session_id is not None:
         headless.session_flags(turn)
     argv = [host.executable or "qwen", "--acp", *ACCESS[turn.access]]
-    if turn.model is not None:
-        argv += ("--model", checked_argument("qwen", "model", turn.model))
+    argv += model_flags("qwen", turn)
     if turn.settings.system:
         argv += ("--append-system-prompt", checked_argument("qwen", "system prompt", turn.settings.system))
     env, files = headless.folder_ignoring_setup(turn)
