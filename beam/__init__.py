@@ -68,7 +68,8 @@ _LAZY = {
     "beam.api.cursor": "open_cursor",
     "beam.api.deciding": "Allow Decision Deny OnAsk",
     "beam.api.diff": "WorkTreeDiff",
-    "beam.api.foreign": "ForeignSessions ForeignStatus",
+    "beam.api.foreign": "ForeignSessions",
+    "beam.foreign.standing": "ForeignStatus",
     "beam.api.manage": "settings_of_flags",
     "beam.api.progress": "Progress",
     "beam.api.report": "ReportLine",
@@ -154,7 +155,7 @@ if TYPE_CHECKING:
     from beam.api.cursor import open_cursor
     from beam.api.deciding import Allow, Decision, Deny, OnAsk
     from beam.api.diff import WorkTreeDiff
-    from beam.api.foreign import ForeignSessions, ForeignStatus
+    from beam.api.foreign import ForeignSessions
     from beam.api.manage import settings_of_flags
     from beam.api.progress import Progress
     from beam.api.report import ReportLine
@@ -210,6 +211,7 @@ if TYPE_CHECKING:
     )
     from beam.conversations.run_options import RunProgress, StepBegan, Warned
     from beam.conversations.scenario import Scenario
+    from beam.foreign.standing import ForeignStatus
     from beam.model import events
     from beam.model import message as messages
     from beam.model import outcome as outcomes

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct, structs
 
 from beam.agents.session_files import Session
-from beam.base.clock import parse_rfc3339, rfc3339
+from beam.base.clock import parse_rfc3339
 from beam.base.errors import BeamError
 from beam.foreign import programs
 from beam.foreign.watch import ForeignEvent, ForeignWatcher
@@ -29,6 +29,7 @@ from beam.model.events import (
 from beam.store.segment import read_state
 
 if TYPE_CHECKING:
+    from beam.foreign.standing import ForeignStatus
     from beam.teams.watch import Teams
 
 _PATIENCE_S = 30.0  # how long an event that may be beam's own is held back at most
@@ -146,61 +147,15 @@ def _line(one: ForeignEvent) -> ForeignLine:
 # -- present states ----------------------------------------------------------------------------------------------------
 
 
-class ForeignStatus(Struct, frozen=True, kw_only=True):
-    """One living process with a session that beam did not start. `state`: working, idle (it waits for the person),
-    asking (it waits for a permission), unknown (the session has no file yet, or its file does not show the state).
-    `since` is the time when the process began, `state_since` the time when its state began; `doing` is its present or
-    last activity. `tokens` and `cost_usd` are those of its last turn; `is_estimate`: the cost was computed from tokens
-    and list prices. `is_asking` is null if the CLI's files never show it. `team` is the Claude team that the session
-    leads or belongs to."""
-
-    cli: str
-    session_id: str
-    pid: int
-    folder: str
-    since: str
-    state: str = "unknown"
-    state_since: str = ""
-    is_asking: bool | None = None
-    model: str | None = None
-    prompt: str = ""
-    doing: str = ""
-    tokens: int | None = None
-    cost_usd: float | None = None
-    is_estimate: bool = False
-    team: str | None = None
-
-
 def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = ()) -> list[ForeignStatus]:
     """Return the living foreign sessions, one for each process. Sessions in `own`, as (adapter, session id), belong to
     beam's agents and are left out."""
     from beam.foreign.standing import running_sessions
 
-    found = []
-    living = running_sessions(environ)
-    led = teams_by_lead_session(environ) if living else {}
-    for one in living:
-        if (one.adapter, one.session_id) in own:
-            continue
-        found.append(
-            ForeignStatus(
-                cli=one.adapter,
-                session_id=one.session_id,
-                pid=one.pid,
-                folder=one.folder,
-                since=rfc3339(one.since_ns) if one.since_ns else "",
-                state=one.state,
-                state_since=one.state_since,
-                is_asking=one.is_asking,
-                model=one.model,
-                prompt=one.prompt,
-                doing=one.doing,
-                tokens=one.tokens,
-                cost_usd=one.cost_usd,
-                is_estimate=one.is_estimate,
-                team=one.team or led.get(one.session_id),
-            )
-        )
+    found = [one for one in running_sessions(environ) if (one.cli, one.session_id) not in own]
+    led = teams_by_lead_session(environ) if found else {}
+    for one in found:
+        one.team = one.team or led.get(one.session_id)
     return found
 
 

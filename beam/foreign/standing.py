@@ -13,6 +13,7 @@ from msgspec import Struct
 from beam.agents import registry
 from beam.agents.session_files import HasRegister, Registered
 from beam.base import files
+from beam.base.clock import rfc3339
 from beam.base.errors import DiskError
 from beam.foreign.places import RUNNING, SessionPlace, place, places
 from beam.foreign.programs import Program, programs
@@ -29,15 +30,19 @@ _REGISTER_BYTES = 64 * 1024
 _SHOWN_CHARACTERS = 200  # characters
 
 
-class ForeignProcess(Struct, kw_only=True):
-    """One running process and its session. `state`: working, idle, asking or unknown. `is_asking` says whether the
-    session waits for a permission; it is None if the CLI's files do not tell."""
+class ForeignStatus(Struct, kw_only=True):
+    """One living process with a session that beam did not start. `state`: working, idle (it waits for the person),
+    asking (it waits for a permission), unknown (the session has no file yet, or its file does not show the state).
+    `since` is the time when the process began, `state_since` the time when its state began; `doing` is its present or
+    last activity. `tokens` and `cost_usd` are those of its last turn; `is_estimate`: the cost was computed from tokens
+    and list prices. `is_asking` is null if the CLI's files never show it. `team` is the Claude team that the session
+    leads or belongs to."""
 
-    adapter: str
+    cli: str
+    session_id: str = ""
     pid: int
     folder: str
-    since_ns: int
-    session_id: str = ""
+    since: str
     state: str = "unknown"
     state_since: str = ""
     is_asking: bool | None = None
@@ -47,7 +52,7 @@ class ForeignProcess(Struct, kw_only=True):
     tokens: int | None = None
     cost_usd: float | None = None
     is_estimate: bool = False
-    team: str = ""
+    team: str | None = None
 
     def apply_event(self, event: Event) -> None:
         """Apply one event of the session."""
@@ -87,16 +92,14 @@ class ForeignProcess(Struct, kw_only=True):
             self.is_estimate = self.cost_usd is not None
 
 
-def running_sessions(environ: Mapping[str, str]) -> list[ForeignProcess]:
+def running_sessions(environ: Mapping[str, str]) -> list[ForeignStatus]:
     """Return the living sessions that beam did not start, the oldest process first."""
     running = sorted(programs(), key=lambda one: one.since_ns)
     here = {one.adapter: one for one in places(environ, sorted({program.adapter for program in running}))}
     taken: set[str] = set()
     found = []
     for program in running:
-        line = ForeignProcess(
-            adapter=program.adapter, pid=program.pid, folder=program.folder, since_ns=program.since_ns
-        )
+        line = ForeignStatus(cli=program.adapter, pid=program.pid, folder=program.folder, since=_time(program.since_ns))
         where = here.get(program.adapter) or _running_place(program)
         if where is not None:
             _find_session(line, program, where, taken)
@@ -115,7 +118,7 @@ def _running_place(program: Program) -> SessionPlace | None:
     return place(program.adapter, sessions, program.folder)
 
 
-def _find_session(line: ForeignProcess, program: Program, where: SessionPlace, taken: set[str]) -> None:
+def _find_session(line: ForeignStatus, program: Program, where: SessionPlace, taken: set[str]) -> None:
     """Find the session of the process in the CLI's own register or, without an entry, by folder and time. Set the
     fields of `line` from the session."""
     registered = _from_register(where, program)
@@ -142,17 +145,17 @@ def _find_session(line: ForeignProcess, program: Program, where: SessionPlace, t
         line.state_since = registered.since or line.state_since
 
 
-def _apply_file(line: ForeignProcess, tail: Tail) -> None:
+def _apply_file(line: ForeignStatus, tail: Tail) -> None:
     for session, event in tail.read():
         line.apply_event(event)
         line.model = session.model or line.model
     line.session_id = tail.session.id
-    line.team = tail.session.member_of
+    line.team = tail.session.member_of or None
     if line.state == "unknown":
         line.state, line.state_since = "idle", tail.written
 
 
-def _apply_rows(line: ForeignProcess, program: Program, tail: Tail) -> None:
+def _apply_rows(line: ForeignStatus, program: Program, tail: Tail) -> None:
     for session, event in tail.read():
         if session.cwd == program.folder and not session.root_id:
             line.apply_event(event)
@@ -192,6 +195,10 @@ def _from_register(where: SessionPlace, program: Program) -> Registered | None:
     if found is not None and found.start_ticks not in (None, program.start_ticks):
         return None  # the entry is about an earlier process with this id
     return found
+
+
+def _time(at_ns: int) -> str:
+    return rfc3339(at_ns) if at_ns else ""
 
 
 def _short(text: str) -> str:

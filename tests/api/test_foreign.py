@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +11,9 @@ from msgspec import Raw
 
 from beam.agents.session_files import Session
 from beam.api import foreign
-from beam.api.foreign import ForeignSessions, ForeignStatus, OwnTurns, teams_by_lead_session
+from beam.api.foreign import ForeignSessions, OwnTurns, teams_by_lead_session
 from beam.foreign import programs
+from beam.foreign.standing import ForeignStatus
 from beam.foreign.watch import ForeignEvent
 from beam.model.events import (
     Owner,
@@ -224,7 +224,7 @@ def test_a_turn_that_runs_when_a_journal_is_opened_is_known(root: Root) -> None:
 
 
 def test_living_sessions_are_reported_but_those_of_beams_own_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = {
+    whole: dict[str, Any] = {
         "pid": 7,
         "folder": "/p",
         "state": "asking",
@@ -238,14 +238,14 @@ def test_living_sessions_are_reported_but_those_of_beams_own_agents(monkeypatch:
         "is_estimate": True,
     }
     living = [
-        SimpleNamespace(adapter="claude", session_id="s-1", since_ns=1_000_000_000, team=None, **whole),
-        SimpleNamespace(adapter="claude", session_id="s-2", since_ns=0, team="crew", **whole),
-        SimpleNamespace(adapter="codex", session_id="s-3", since_ns=0, team=None, **whole),
+        ForeignStatus(cli="claude", session_id="s-1", since="", **whole),
+        ForeignStatus(cli="claude", session_id="s-2", since="", team="crew", **whole),
+        ForeignStatus(cli="codex", session_id="s-3", since="", **whole),
     ]
     monkeypatch.setattr("beam.foreign.standing.running_sessions", lambda environ: living)
     monkeypatch.setattr(foreign, "teams_by_lead_session", lambda environ: {"s-1": "led", "s-2": "led"})
     assert foreign.foreign_status({}, [("codex", "s-3"), ("claude", "s-9")]) == [
-        ForeignStatus(cli="claude", session_id="s-1", since="1970-01-01T00:00:01.000000Z", team="led", **whole),
+        ForeignStatus(cli="claude", session_id="s-1", since="", team="led", **whole),
         ForeignStatus(cli="claude", session_id="s-2", since="", team="crew", **whole),
     ]
     living.clear()

@@ -9,12 +9,12 @@ from typing import Any
 from msgspec import Raw
 
 from beam import AskLine, events
-from beam.api.foreign import ForeignStatus
 from beam.api.status import AgentStatus, LastOutcome
 from beam.api.turns_now import OpenAsk, OpenCall, Running
 from beam.board.feed import ReceivedEvent
 from beam.board.rows import Snapshot, agent_key
 from beam.board.teams import TeamSnapshot
+from beam.foreign.standing import ForeignStatus
 from beam.model.outcome import Status, Usage
 from beam.model.state import Totals
 from beam.teams.board import MailLine, MemberLine, TaskLine, TeamLine, TeamShown

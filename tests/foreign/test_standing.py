@@ -11,7 +11,7 @@ from msgspec import Raw, structs
 
 from beam.foreign import standing as module
 from beam.foreign.programs import Program
-from beam.foreign.standing import ForeignProcess, running_sessions
+from beam.foreign.standing import ForeignStatus, running_sessions
 from beam.model import events
 from beam.model.outcome import Usage
 
@@ -21,7 +21,7 @@ SPARE = Program(
 )
 
 
-def stands(monkeypatch: pytest.MonkeyPatch, home: Path, *running: Program) -> list[ForeignProcess]:
+def stands(monkeypatch: pytest.MonkeyPatch, home: Path, *running: Program) -> list[ForeignStatus]:
     monkeypatch.setattr(module, "programs", lambda: list(running))
     return running_sessions({"HOME": str(home)})
 
@@ -73,7 +73,7 @@ def test_a_session_asks_from_its_request_until_its_answer(
     file.parent.mkdir(parents=True)
     one = structs.replace(SPARE, adapter=cli, folder="/tmp/rec/copilot/project", is_spare=False)
 
-    def line_after(count: int) -> ForeignProcess:
+    def line_after(count: int) -> ForeignStatus:
         file.write_bytes(b"".join(lines[:count]))
         (line,) = stands(monkeypatch, tmp_path, one)
         return line
@@ -94,7 +94,7 @@ def test_of_a_cli_whose_files_never_say_that_it_asks_nobody_knows(
 
 
 def test_an_answer_after_the_end_of_a_turn_begins_no_work() -> None:
-    line = ForeignProcess(adapter="copilot", pid=os.getpid(), folder="/p", since_ns=1)
+    line = ForeignStatus(cli="copilot", pid=os.getpid(), folder="/p", since="1970")
     line.apply_event(events.PermissionAsked(ts="1", ask_id="a", tool="shell"))
     line.apply_event(events.SessionIdle(ts="2"))
     line.apply_event(events.PermissionCancelled(ts="3", ask_id="a"))
@@ -118,7 +118,7 @@ def test_an_answer_after_the_end_of_a_turn_begins_no_work() -> None:
 def test_each_event_of_a_session_says_what_its_process_does(
     event: events.Event, state: str, doing: str, prompt: str
 ) -> None:
-    line = ForeignProcess(adapter="x", pid=1, folder="/", since_ns=0, state="idle", doing="did", prompt="before")
+    line = ForeignStatus(cli="x", pid=1, folder="/", since="", state="idle", doing="did", prompt="before")
     line.apply_event(structs.replace(event, ts="t1"))
     assert (line.state, line.doing, line.prompt) == (state, doing, prompt)
     assert line.state_since == ("" if state == "idle" else "t1")
@@ -139,6 +139,6 @@ def test_a_turn_that_ended_says_what_it_used(
     usage: Usage, cost_usd: float | None, model: str | None, expected: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "estimated_usd", lambda name, _: 0.25 if name == "priced" else None)
-    line = ForeignProcess(adapter="x", pid=1, folder="/", since_ns=0, is_estimate=True, cost_usd=9.0)
+    line = ForeignStatus(cli="x", pid=1, folder="/", since="", is_estimate=True, cost_usd=9.0)
     line.apply_event(events.SessionIdle(usage=usage, cost_usd=cost_usd, model=model))
     assert (line.tokens, line.cost_usd, line.is_estimate) == expected

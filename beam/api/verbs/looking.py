@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from beam.api.attach import Attached
     from beam.api.diff import WorkTreeDiff
     from beam.api.doctor import Check
-    from beam.api.foreign import ForeignSessions, ForeignStatus
+    from beam.api.foreign import ForeignSessions
     from beam.api.gc import CollectResult
     from beam.api.report import ReportLine
     from beam.api.search import SearchResult
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from beam.api.watch import Placed
     from beam.broker.inbox.context import RootContext
     from beam.conversations.hand_over import ContextMode
+    from beam.foreign.standing import ForeignStatus
     from beam.model.events import AnyEvent
     from beam.root.paths import RootPaths
     from beam.teams.watch import Teams

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from beam.api.adopt import Candidate, Finding, Waiting
-from beam.api.foreign import ForeignStatus
 from beam.base import clock
 from beam.cli import setup
 from beam.cli.render import foreign
+from beam.foreign.standing import ForeignStatus
 
 BEGAN = "2026-01-02T03:04:05.000000Z"
 AN_HOUR_LATER = clock.parse_rfc3339(BEGAN) / 1e9 + 3600
