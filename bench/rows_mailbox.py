@@ -18,7 +18,7 @@ from bench.place import Project
 
 _CLOCK = SystemClock()
 _FEW, _MANY = 10, 2000
-_YAML = f"limits: {{waiting: {2 * _MANY}}}\nagents:\n  desk: {{mailbox: true}}\n"
+_YAML = f"limits: {{waiting: {2 * _MANY}}}\nagents:\n  desk: {{adapter: mailbox}}\n"
 
 
 def waiting(bench: Bench) -> list[Figure]:

@@ -21,7 +21,7 @@ agents:
   reviewer: {adapter: scripted, script: reviewer.yaml}
   slow: {command: [sleep, "30"], idle_timeout: 200ms}
   broken: {command: ["false"]}
-  counter: {mailbox: true}
+  counter: {adapter: mailbox}
 """
 SCRIPTS = {
     "writer.yaml": "replies: [A first draft., A second draft.]\n",

@@ -44,8 +44,8 @@ CONFIG = """
 agents:
   worker: {command: [cat]}
   broken: {command: ["false"]}
-  box: {mailbox: true}
-  asker: {mailbox: true}
+  box: {adapter: mailbox}
+  asker: {adapter: mailbox}
 limits: {segment_bytes: 1, deaths_before_prompt: 9}
 """
 AGENTS = ("worker", "broken", "box", "asker")

@@ -46,7 +46,7 @@ class Storm:
         self.broker: Started | None = None
         limits = "{segment_bytes: 20000, waiting: 10000, hops: 1}"
         lines = "".join(f"  {name}: {settings}\n" for name, settings in self.settings().items())
-        beam.config(f"agents:\n{lines}  asker: {{mailbox: true}}\nlimits: {limits}\n")
+        beam.config(f"agents:\n{lines}  asker: {{adapter: mailbox}}\nlimits: {limits}\n")
 
     def settings(self) -> dict[str, str]:
         """Each agent's settings; it counts by the ids of messages."""

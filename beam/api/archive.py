@@ -103,7 +103,7 @@ def _check_new_name(context: RootContext, paths: AgentPaths, target: AgentPaths)
     path = paths.dir / AGENT_JSON
     data = read_bytes(path)
     own = parse_agent_json(data, path) if data is not None else None
-    if own is None or not (own.adapter or own.command or own.script or own.mailbox):
+    if own is None or not (own.adapter or own.command or own.script):
         raise UsageError(
             f"{name} is built in, and keeps its name",
             f"beam agent add {new} {name} declares another agent of its kind",

@@ -35,9 +35,8 @@ _END_S = 20.0
 class BrokerStatus(Struct, frozen=True, kw_only=True):
     """The result of `beam broker status`. `skew`: the broker runs another version of beam than the caller. `poll` is
     its poll interval (seconds), and `cap` is the largest number of concurrent turns. The broker ends after `idle`
-    seconds without work; null: it never ends for that reason. It keeps at most `kept` processes of agents, each for
-    `keep` seconds after a turn unless the agent's settings differ. `rss_mb` is null if the system does not report
-    it."""
+    seconds without work; null: it never ends for that reason. It keeps at most `kept` processes of agents. `rss_mb` is
+    null if the system does not report it."""
 
     pid: int
     host: str
@@ -48,7 +47,6 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     cap: int
     idle: float | None
     kept: int
-    keep: float
     rss_mb: float | None
     log: str
 
@@ -177,7 +175,6 @@ def status(context: RootContext) -> BrokerStatus | None:
         cap=running.cap,
         idle=running.idle,
         kept=context.config.limits.kept,
-        keep=context.config.limits.keep,
         rss_mb=_megabytes(rss_bytes(running.owner.pid)) if tree.is_alive(running.owner) else None,
         log=str(registry.log_path(context.home)),
     )

@@ -116,7 +116,7 @@ def status(call: Context, as_json: bool = option(False, "--json", help="Print on
             ("version", found.version + (" - not this one; stop and start it" if found.skew else "")),
             ("turns", f"up to {found.cap} at a time"),
             ("poll", f"{found.poll:g} s"),
-            ("keeps", f"up to {found.kept} processes, each for {durations.show(found.keep)} without a turn"),
+            ("keeps", f"up to {found.kept} processes"),
             ("ends", f"after {durations.show(found.idle)} without work" if found.idle else "when it is stopped"),
             ("memory", f"{found.rss_mb} MB" if found.rss_mb is not None else "?"),
             ("log", found.log),

@@ -58,13 +58,8 @@ def recv(
 
     if timeout is not None and not wait_:
         raise UsageError("--timeout is for --wait", f"beam recv {agent} --wait --timeout {timeout}")
-    lease_s = durations.parse(lease) if lease is not None else None
-    if wait_:
-        found = call.beam.recv_wait(
-            agent, lease=lease_s, timeout=durations.parse(timeout) if timeout is not None else None
-        )
-    else:
-        found = call.beam.recv(agent, lease=lease_s)
+    lease_s, timeout_s = (durations.parse(word) if word is not None else None for word in (lease, timeout))
+    found = call.beam.recv(agent, lease=lease_s, timeout=timeout_s if wait_ else 0.0)
     if found is None:
         raise UnfinishedError(f"no message waits for {agent}", f"beam recv {agent} --wait", subject=agent)
     if as_json:

@@ -20,7 +20,7 @@ from beam.base import durations, typed_values
 from beam.base.errors import ConfigError, UsageError
 from beam.config.source import Source, as_mapping, nearest_hint, nearest_or_all_hint
 from beam.model.message import RuleLists, base_of
-from beam.model.settings import DURATIONS, ENVELOPES, AgentSettings
+from beam.model.settings import DURATIONS, ENVELOPES, AgentSettings, Limits
 
 _OPENED = "${"
 _REFERENCE = r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\})?"  # compiled where a value has one
@@ -152,7 +152,6 @@ _ADAPTER_OF_FIELD = {
     **dict.fromkeys(("command", "format", "reply_path", "session_path", "cost_path"), "command"),
     "protocol": "acp",
     "script": "scripted",
-    "mailbox": "mailbox",
     "lease": "mailbox",
 }
 
@@ -161,9 +160,7 @@ def adapter_of(name: str, fields: Fields, adapters: Collection[str]) -> str:
     """Return the adapter that these fields name or imply; "" if they neither name nor imply one."""
     if fields.get("adapter"):
         return str(fields["adapter"])
-    implied = next(
-        (_ADAPTER_OF_FIELD[key] for key in ("protocol", "command", "script", "mailbox") if fields.get(key)), ""
-    )
+    implied = next((_ADAPTER_OF_FIELD[key] for key in ("protocol", "command", "script") if fields.get(key)), "")
     base = base_of(name)
     return implied or (base if base in adapters else "")
 
@@ -189,7 +186,6 @@ _AGENT_ONLY_FIELDS = (
     "executable",
     "runner",
     "script",
-    "mailbox",
 )
 
 
@@ -210,12 +206,20 @@ def check_adapter_exists(fields: Fields, at: tuple[str, ...], source: Source, ad
         )
 
 
+_OF_AGENTS = "it is a setting of agents: write it under defaults: or for one agent"
+_FORMER_KEYS: dict[type[Struct], dict[str, str]] = {
+    AgentSettings: {"mailbox": "write adapter: mailbox"},
+    Limits: dict.fromkeys(("timeout", "idle_timeout", "lease", "keep"), _OF_AGENTS),
+}
+
+
 def fields_of(given: object, kind: type[Struct], at: tuple[str, ...], source: Source) -> dict[str, object]:
     types = _field_types(kind)
     fields: dict[str, object] = {}
     for key, value in as_mapping(given, at, source).items():
         if key not in types:
-            raise source.error((*at, key), "unknown key", nearest_or_all_hint(key, types))
+            hint = _FORMER_KEYS.get(kind, {}).get(key) or nearest_or_all_hint(key, types)
+            raise source.error((*at, key), "unknown key", hint)
         if value is not None:
             fields[key] = _check_value(key, value, types[key], (*at, key), source)
     return fields

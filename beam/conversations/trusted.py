@@ -180,7 +180,7 @@ def _option_findings(step: Step, context: RootContext) -> Iterator[Finding]:
                 continue
             if KEYS[option].kind == "needs trust":
                 yield _finding(f"it sets the {option} of {name}: {shown_value(option, value)}")
-            elif value > (bound := own_bound(option, before, context.config.limits)):
+            elif value > (bound := own_bound(option, before)):
                 values = f"from {shown_value(option, bound)} to {shown_value(option, value)}"
                 yield _finding(f"it raises the {option} of {name} {values}")
 

@@ -30,12 +30,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     hops: int = 20
     replies: int = 1  # successive answers to one message between agents: an answer, then the answer to it, and so on
     sends: int = 100  # requests of one turn: messages, replies, interrupts and denials
-    timeout: float = 30 * 60.0
-    idle_timeout: float = 10 * 60.0
     ask_timeout: float = 10 * 60.0
     grace: float = 5.0
-    lease: float = 10 * 60.0
-    keep: float = 15 * 60.0  # how long an agent's process stays without a turn, if it is kept at all
     kept: int = 8  # processes that a broker keeps between turns; of more than these, the least recently used ends
     line_bytes: int = 64 * MIB  # one line of an agent's output; the rest of a longer one is dropped, with a notice
     stderr_lines: int = 500
@@ -184,24 +180,25 @@ ENVELOPES = ("none", "short", "full")  # values of `envelope`; any other value i
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of one agent. Times are in seconds; a setting that is null is left to the limits or to the agent
-    CLI.
+    """The settings of one agent. Times are in seconds; a setting that is null is left to the agent CLI.
 
-    `adapter` is the name of an adapter in the registry. `executable` replaces the CLI's own name or path. `runner` is a
-    command that runs the agent elsewhere. `{command}` in one of its words becomes the agent's command line, quoted for
-    a shell; without `{command}`, the words of the agent's command line follow the words of the runner. `command`,
-    `reply_path`, `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox`
-    and `lease` to mailboxes. A nested list in `command` is a group of words that is left out if a placeholder in it has
-    no value. `protocol` is the protocol that the program in `command` speaks (acp: the Agent Client Protocol; acp-v2:
-    the draft of its version 2). `cwd` is relative to the project folder. `env_profile` names an entry of
-    `env_profiles`, whose variables are set; variables in `env` take precedence over them. `retries` limits the CLI's
-    own retries of API calls. `pace` is the least time from the end of a turn to the beginning of the next. `keep` is
-    how long a broker keeps the agent's process between turns (0: not at all). `record`: each turn on the agent's
-    terminal is recorded. `screen` has the fields of the adapter's screen profile that are replaced for this agent.
-    `envelope` is the text above a message from another agent: none, short, full, or a text with `{from}` in it.
-    `upstream` is the URL of the model's API, where the CLI's own configuration does not name it to beam.
-    `tolerate` is the status (denied) that gets exit code 0. `rules` say which tool calls are denied, asked about and
-    allowed, in addition to what `access` says.
+    `adapter` is the name of an adapter in the registry. `executable` replaces the CLI's own name or path. `runner`
+    is a command that runs the agent elsewhere. `{command}` in one of its words becomes the agent's command line,
+    quoted for a shell; without `{command}`, the words of the agent's command line follow the words of the runner.
+    `command`, `reply_path`, `session_path`, `cost_path`, `format` belong to `command` agents, `script` to
+    `scripted`, `lease` to mailboxes. A nested list in `command` is a group of words that is left out if a
+    placeholder in it has no value. `protocol` is the protocol that the program in `command` speaks (acp: the Agent
+    Client Protocol; acp-v2: the draft of its version 2). `cwd` is relative to the project folder. `env_profile`
+    names an entry of `env_profiles`, whose variables are set; variables in `env` take precedence over them. A turn
+    may take `timeout` (30 minutes) in all, and `idle_timeout` (10 minutes) without output. `retries` limits the
+    CLI's own retries of API calls. `pace` is the least time from the end of a turn to the beginning of the next.
+    `keep` is how long a broker keeps the agent's process between turns (15 minutes; 0: not at all), and `lease` how
+    long a mailbox's message belongs to whoever took it (10 minutes). `record`: each turn on the agent's terminal is
+    recorded. `screen` has the fields of the adapter's screen profile that are replaced for this agent. `envelope`
+    is the text above a message from another agent: none, short, full, or a text with `{from}` in it. `upstream` is
+    the URL of the model's API, where the CLI's own configuration does not name it to beam. `tolerate` is the status
+    (denied) that gets exit code 0. `rules` say which tool calls are denied, asked about and allowed, in addition to
+    what `access` says.
     """
 
     adapter: str = ""
@@ -212,8 +209,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cwd: str | None = None
     env: dict[str, str] = {}
     env_profile: str | None = None
-    timeout: float | None = None
-    idle_timeout: float | None = None
+    timeout: float = 30 * 60.0
+    idle_timeout: float = 10 * 60.0
     max_turns: int | None = None
     budget_usd: float | None = None
     retries: int | None = None
@@ -228,9 +225,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     session_path: str | None = None
     cost_path: str | None = None
     script: str | None = None
-    mailbox: bool = False
-    lease: float | None = None
-    keep: float | None = None
+    lease: float = 10 * 60.0
+    keep: float = 15 * 60.0
     pace: float | None = None
     record: bool = False
     upstream: str | None = None

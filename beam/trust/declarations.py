@@ -63,7 +63,7 @@ _CODE_SUFFIXES = frozenset(
         ),
     )
 )
-_ADAPTER_FIELDS = ("adapter", "command", "protocol", "script", "mailbox")  # each can give an agent another adapter
+_ADAPTER_FIELDS = ("adapter", "command", "protocol", "script")  # each can give an agent another adapter
 _OF_PROGRAMS = ("protocol", "format", "reply_path", "session_path", "cost_path")  # how the output of `command` is read
 _TOLD_APART = frozenset(  # fields that need trust by their values, or are told in words of their own
     (*_ADAPTER_FIELDS, "runner", "executable", "env", "env_profile", "screen", "envelope", "rules", "access", "cwd")
@@ -88,9 +88,7 @@ def findings_of_agent(
     settings need no trust.
     """
     return [
-        *_findings_of_settings(
-            resolved, facts, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched)), _own_bounds(config).limits
-        ),
+        *_findings_of_settings(resolved, facts, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
         *(findings_of_bounds(config) if BEAM_YAML not in vouched else ()),
         *(findings_of_notify(config) if BEAM_YAML not in vouched else ()),
     ]
@@ -99,7 +97,7 @@ def findings_of_agent(
 def findings_of_scenario_agent(config: Config, resolved: ResolvedAgent, facts: AdapterFacts) -> list[Finding]:
     """Return a finding for each setting that the scenario gives to this agent and that takes effect only after a person
     trusts the scenario."""
-    return list(_findings_of_settings(resolved, facts, frozenset({SCENARIO}), config.limits))
+    return list(_findings_of_settings(resolved, facts, frozenset({SCENARIO})))
 
 
 def findings_of_code_files(words: Sequence[str], folder: Path, by: str) -> Iterator[Finding]:
@@ -115,9 +113,7 @@ def findings_of_code_files(words: Sequence[str], folder: Path, by: str) -> Itera
                 )
 
 
-def _findings_of_settings(
-    resolved: ResolvedAgent, facts: AdapterFacts, foreign: frozenset[str], limits: Limits
-) -> Iterator[Finding]:
+def _findings_of_settings(resolved: ResolvedAgent, facts: AdapterFacts, foreign: frozenset[str]) -> Iterator[Finding]:
     settings, agent = resolved.settings, resolved.agent
     own = resolved.without(foreign)
 
@@ -187,7 +183,7 @@ def _findings_of_settings(
             is_told = field in _TOLD_APART or (field in _OF_PROGRAMS and says("command"))
             if effect.kind == "needs trust" and not is_told and value != own.get(field, _UNSET[field]):
                 yield _sentence_finding(f"{who} sets the {field} of {whose}: {shown_value(field, value)}", repr(value))
-            bound = own_bound(field, own.get(field), limits) if effect.kind == "may only lower" else None
+            bound = own_bound(field, own.get(field)) if effect.kind == "may only lower" else None
             if bound is not None and value is not None and value > bound:
                 values = f"from {shown_value(field, bound)} to {shown_value(field, value)}"
                 yield _sentence_finding(f"{who} raises the {field} of {whose} {values}", repr(value))
@@ -196,13 +192,13 @@ def _findings_of_settings(
 _UNSET = {name: getattr(AgentSettings(), name) for name in AgentSettings.__struct_fields__}
 
 
-def own_bound(field: str, own: object, limits: Limits) -> float:
+def own_bound(field: str, own: object) -> float:
     """Return the bound that a field which may only lower has without a stranger's file. `own` is the person's own
     value; None if the person has set none."""
     if isinstance(own, (int, float)):
         return own
     unset = effects.SETTINGS[field].unset
-    return float(getattr(limits, field)) if unset is None else unset
+    return float(_UNSET[field]) if unset is None else unset
 
 
 def _is_general(resolved: ResolvedAgent, field: str, origin: str) -> bool:

@@ -19,7 +19,7 @@ class Effect(Struct, frozen=True):
     all do.
 
     `unset` is the bound of a field that may only lower the person's own value, where the person has set none; None: the
-    limit of the same name, or the default."""
+    default."""
 
     kind: EffectKind
     because: str
@@ -76,7 +76,6 @@ SETTINGS: dict[str, Effect] = {
     "session_path": needs_trust(_TEXT),
     "cost_path": needs_trust(_TEXT),
     "script": needs_trust("it decides what the scripted agent says and does", "a file"),
-    "mailbox": needs_trust("it decides who takes the messages", "for an agent that is another one without it"),
     "lease": needs_trust("a message that is lent for a shorter time is done twice"),
     "keep": may_only_lower("it is how long a process of the agent lives on"),
     "pace": needs_trust("a shorter one asks the vendor more often"),
@@ -100,12 +99,8 @@ LIMITS: dict[str, Effect] = {
     "hops": may_only_lower("it bounds what agents send"),
     "replies": may_only_lower("it bounds what agents send"),
     "sends": may_only_lower("it bounds what agents send"),
-    "timeout": may_only_lower(_LONGER),
-    "idle_timeout": may_only_lower(_LONGER),
     "ask_timeout": may_only_lower("it is how long a request of an agent may be granted"),
     "grace": may_only_lower("it is how long an agent lives that is told to end"),
-    "lease": needs_trust("a message that is lent for a shorter time is done twice"),
-    "keep": may_only_lower("it is how long a process of the agent lives on"),
     "kept": may_only_lower("it bounds the processes that live on"),
     "line_bytes": needs_trust("what is longer is dropped: a low one hides what the agent did"),
     "stderr_lines": needs_trust("what is more is dropped: a low one hides what the agent said"),

@@ -106,12 +106,12 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     @property
     def timeout(self) -> float:
         """Return how many seconds the turn may take."""
-        return self.message.options.timeout or self.settings.timeout or self.limits.timeout
+        return self.message.options.timeout or self.settings.timeout
 
     @property
     def idle_timeout(self) -> float:
         """Return how many seconds without output or other activity stop the turn."""
-        return self.settings.idle_timeout or self.limits.idle_timeout
+        return self.settings.idle_timeout
 
 
 def env_for_kept_process(child_env: Mapping[str, str]) -> dict[str, str]:
@@ -120,7 +120,7 @@ def env_for_kept_process(child_env: Mapping[str, str]) -> dict[str, str]:
     return {**dict.fromkeys(child_env, ""), **of_the_agent}
 
 
-_AGENT_VARIABLES = ("BEAM_ROOT", "BEAM_PROJECT", "BEAM_AGENT", "BEAM_LANE", "BEAM_OUTBOX", "BEAM_BIN")
+_AGENT_VARIABLES = ("BEAM_ROOT", "BEAM_PROJECT", "BEAM_AGENT", "BEAM_OUTBOX", "BEAM_BIN")
 
 
 def host_of(order: TurnRequest) -> Host:

@@ -194,7 +194,7 @@ def test_doctor_tells_how_to_install_what_is_missing(beam: Cli) -> None:
 
 def test_a_turn_counts_as_running_until_its_reply_is_on_its_way(beam: Cli) -> None:
     """A poller that waits for `idle` finds the reply in the sender's queue."""
-    beam.config("agents:\n  a: {command: [cat]}\n  box: {mailbox: true}\n")
+    beam.config("agents:\n  a: {command: [cat]}\n  box: {adapter: mailbox}\n")
     for point in ("route.before", "close.before"):
         beam("send", "a", "hi", "--from", "box", "--no-wait", env={"BEAM_CRASH_AT": point})
         eventually(lambda: json.loads(beam("status", "a", "--json").out)["state"] == "died", what=point)

@@ -224,7 +224,7 @@ def test_nothing_is_moved_while_messages_wait(beam: Cli, command: tuple[str, ...
 
 
 def test_nothing_is_moved_while_an_answer_is_due_to_it(beam: Cli) -> None:
-    beam.config("agents:\n  box: {mailbox: true}\n")
+    beam.config("agents:\n  box: {adapter: mailbox}\n")
     assert beam("send", "scripted@x", "one").code == 0
     asked = beam("send", "box", "a question", "--from", "scripted@x", "--no-wait").out.strip()
     done = beam("agent", "archive", "scripted@x")

@@ -17,7 +17,7 @@ agents:
   quick: {command: [cat]}
   gated: {command: [sh, -c, "while ! test -e gate; do sleep 0.02; done; cat"]}
   bad: {command: [sh, -c, "exit 3"]}
-  desk: {mailbox: true}
+  desk: {adapter: mailbox}
 """
 
 

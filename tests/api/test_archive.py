@@ -237,7 +237,9 @@ def test_a_built_in_agent_keeps_its_name(root: Root) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [{"mailbox": True}, {"command": ("cat",)}, {"script": "echo", "adapter": "scripted"}])
+@pytest.mark.parametrize(
+    "own", [{"adapter": "mailbox"}, {"command": ("cat",)}, {"script": "echo", "adapter": "scripted"}]
+)
 def test_an_agent_that_says_what_it_is_can_be_renamed(own: dict[str, Any], root: Root) -> None:
     manage.add_agent(root.context, "another", AgentSettings(**own))
     root.reload()

@@ -51,7 +51,7 @@ def beam(tmp_path_factory: pytest.TempPathFactory) -> Beam:
     for name in ("home", "project"):
         (tmp_path / name).mkdir()
     (tmp_path / "project/beam.yaml").write_text(
-        "agents:\n  box: {mailbox: true}\n  other: {mailbox: true}\n  bot: {adapter: scripted, script: echo}\n"
+        "agents:\n  box: {adapter: mailbox}\n  other: {adapter: mailbox}\n  bot: {adapter: scripted, script: echo}\n"
     )
     state = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     environ = {"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "BEAM_TRUST": "1", **state}

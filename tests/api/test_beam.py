@@ -27,7 +27,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def beam(tmp_path: Path, environ: dict[str, str]) -> Beam:
-    (tmp_path / "beam.yaml").write_text("agents:\n  box: {mailbox: true}\n  echo: {command: [cat]}\n")
+    (tmp_path / "beam.yaml").write_text("agents:\n  box: {adapter: mailbox}\n  echo: {command: [cat]}\n")
     return Beam(cwd=tmp_path, environ=environ)
 
 
@@ -36,7 +36,7 @@ def test_a_root_that_comes_within_agents_reach_before_the_first_message_is_notic
 ) -> None:
     project, where, clock = tmp_path / "project", tmp_path / "elsewhere", FakeClock()
     project.mkdir()
-    (project / "beam.yaml").write_text("agents: {box: {mailbox: true}}\n")
+    (project / "beam.yaml").write_text("agents: {box: {adapter: mailbox}}\n")
     beam = Beam(where / "root", cwd=project, environ=environ, clock=clock)
     discovery.create(beam.home)
     assert beam.root_notes() == []
@@ -49,7 +49,7 @@ def answering(beam: Beam, text: str) -> threading.Thread:
     """Somebody who answers one message of `box`."""
 
     def answer() -> None:
-        message = beam.recv_wait("box", timeout=20)
+        message = beam.recv("box", timeout=20)
         assert message is not None
         beam.reply(message.id, text)
 

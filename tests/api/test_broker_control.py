@@ -200,7 +200,6 @@ def test_a_broker_is_described(
     assert broker.status(root.context) is None and broker.version_skew(root.context) is None
     machine.file, machine.lives = served(idle=3.0), lambda now: alive
     monkeypatch.setattr(broker, "rss_bytes", lambda pid: 1_572_864 if pid == 77 else 0)
-    limits = root.context.config.limits
     assert broker.status(root.context) == BrokerStatus(
         pid=77,
         host="here",
@@ -210,8 +209,7 @@ def test_a_broker_is_described(
         poll=1.0,
         cap=4,
         idle=3.0,
-        kept=limits.kept,
-        keep=limits.keep,
+        kept=root.context.config.limits.kept,
         rss_mb=rss,
         log=str(registry.log_path(root.context.home)),
     )

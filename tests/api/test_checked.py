@@ -17,7 +17,7 @@ from tests.support.context import Root
 from tests.support.journals import closed, finished, record, started
 
 CONFIG = (
-    "agents:\n  coder: {adapter: claude}\n  gone: {adapter: codex}\n  box: {mailbox: true}\n  odd: {adapter: amp}\n"
+    "agents:\n  coder: {adapter: claude}\n  gone: {adapter: codex}\n  box: {adapter: mailbox}\n  odd: {adapter: amp}\n"
 )
 
 
@@ -207,7 +207,7 @@ def test_a_cli_that_does_not_say_its_version_is_said_not_to(
 
 def journal(root: Root) -> Any:
     """Two segments of a journal."""
-    (root.base / "beam.yaml").write_text("agents:\n  box: {mailbox: true}\nlimits: {segment_bytes: 1}\n")
+    (root.base / "beam.yaml").write_text("agents:\n  box: {adapter: mailbox}\nlimits: {segment_bytes: 1}\n")
     root.reload()
     for turn in (1, 2):
         record(root, "box", started(turn), finished(turn), closed(turn))

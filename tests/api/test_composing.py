@@ -38,7 +38,7 @@ def beam(root: Root, tmp_path: Path) -> Beam:
         (tools / name).touch(0o755)
     root.environ["PATH"] = f"{tools}:/usr/bin:/bin"
     (root.base / "beam.yaml").write_text(
-        "agents:\n  box: {mailbox: true}\n  worker: {command: [cat]}\n  coder: {adapter: claude}\n"
+        "agents:\n  box: {adapter: mailbox}\n  worker: {command: [cat]}\n  coder: {adapter: claude}\n"
         "  asker: {adapter: claude}\n  pi: {adapter: pi}\n"
         "  loaded: {command: [cat], env: {LD_PRELOAD: /x.so, LD_AUDIT: /y, A: '1'}}\n"
     )

@@ -33,7 +33,7 @@ BAD = {
 
 @pytest.fixture
 def beam(tmp_path: Path) -> Beam:
-    (tmp_path / "beam.yaml").write_text("agents:\n  box: {mailbox: true}\n")
+    (tmp_path / "beam.yaml").write_text("agents:\n  box: {adapter: mailbox}\n")
     return Beam(cwd=tmp_path, environ={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "BEAM_TRUST": "1"})
 
 

@@ -79,7 +79,7 @@ def test_a_change_sets_and_takes_back(root: Root) -> None:
     assert root.reload().config.resolve("worker").settings.timeout == 90
     manage.change_agent(root.context, "worker", {"timeout": None})
     settings = root.reload().config.resolve("worker").settings
-    assert (settings.timeout, settings.description) == (None, "it")
+    assert (settings.timeout, settings.description) == (AgentSettings().timeout, "it")
 
 
 def test_adding_twice_and_removing_twice_are_refused(root: Root) -> None:
@@ -109,7 +109,7 @@ def test_an_agent_that_is_held_is_not_removed(root: Root) -> None:
         ("max_turns", "3", 3),
         ("budget_usd", "1.5", 1.5),
         ("timeout", "2m", 120.0),
-        ("mailbox", "yes", True),
+        ("record", "yes", True),
         ("record", "off", False),
         ("record", "1", True),
         ("model", "3", "3"),
@@ -127,7 +127,7 @@ def test_a_setting_is_read_from_its_text(key: str, text: str, value: object) -> 
         ("timeout", "soon", "timeout: 'soon' is not a duration"),
         ("max_turns", "x", "max_turns: expected a whole number, got 'x'"),
         ("max_turns", "-1", "max_turns: -1 is out of range"),
-        ("mailbox", "maybe", "mailbox: expected true or false, got 'maybe'"),
+        ("record", "maybe", "record: expected true or false, got 'maybe'"),
         ("command", "sh 'a", 'command: "sh \'a" is no command line'),
     ],
 )
@@ -441,7 +441,7 @@ def test_a_purge_leaves_nothing_and_tells_whoever_waits(mine: Root) -> None:
 
 @pytest.mark.slow
 def test_a_mailboxs_message_that_somebody_took_is_taken_back_by_a_purge(root: Root, hurried: None) -> None:
-    manage.add_agent(root.context, "desk", AgentSettings(mailbox=True))
+    manage.add_agent(root.context, "desk", AgentSettings(adapter="mailbox"))
     message = root.put("desk", sender="asker", reply="queue")
     assert mailbox.recv(root.reload(), root.place("desk"), None) is not None
     assert "; 1 waited, " in manage.remove_agent(root.context, "desk", purge=True)

@@ -225,7 +225,7 @@ def test_two_runs_of_a_prompt_are_compared_by_where_they_differed() -> None:
 def told(root: Root) -> Root:
     """Two targets of the folder, of which one has had notifications."""
     (root.base / "beam.yaml").write_text(
-        "agents:\n  box: {mailbox: true}\nnotify:\n  - {command: [tell], on: [failed, ask], agents: [box]}\n"
+        "agents:\n  box: {adapter: mailbox}\nnotify:\n  - {command: [tell], on: [failed, ask], agents: [box]}\n"
         "  - {webhook: 'https://hooks.example/x', on: [finished]}\n"
     )
     root.reload()
@@ -328,7 +328,7 @@ def test_without_a_target_none_is_tried(root: Root) -> None:
         ("adapter: claude", True, "it is broken", NextMode(face="exec", why="it is broken")),
         ("adapter: claude, access: ask", True, "", NextMode(face="dialogue", why=REASON_ASKS)),
         ("adapter: pi", True, "", NextMode(face="exec")),
-        ("mailbox: true", True, "", NextMode(face="mailbox")),
+        ("adapter: mailbox", True, "", NextMode(face="mailbox")),
         ("adapter: amp", True, "", NextMode(face="unverified")),
     ],
 )
@@ -669,7 +669,7 @@ def test_states_of_all_roots_have_this_one_first_where_it_is_not_listed(root: Ro
     root.put("box")
     other = root.base.parent / "elsewhere"
     other.mkdir()
-    (other / "beam.yaml").write_text("agents:\n  there: {mailbox: true}\n")
+    (other / "beam.yaml").write_text("agents:\n  there: {adapter: mailbox}\n")
     there = Beam(cwd=other, environ=root.environ)
     there.put(there.message("there", "hi", wait=False))
     found = [(folder, [line.agent for line in lines]) for folder, lines in beam.status_all()]

@@ -21,7 +21,7 @@ def root(root: Root) -> Root:
         "agents:\n"
         "  coder: {adapter: claude, access: edit, cwd: sub, rules: {deny: ['Edit(//etc/**)'], allow: ['Bash(ls *)']}}\n"
         "  reader: {adapter: codex}\n"
-        "  box: {mailbox: true}\n"
+        "  box: {adapter: mailbox}\n"
     )
     root.reload()
     return root

@@ -165,7 +165,7 @@ def test_a_session_of_another_adapter_is_another_agents(coder: Root, asked: list
 
 @pytest.mark.slow
 def test_a_cli_that_resumes_none_is_said_to(coder: Root, asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    (coder.base / "beam.yaml").write_text("agents:\n  coder: {mailbox: true}\n")
+    (coder.base / "beam.yaml").write_text("agents:\n  coder: {adapter: mailbox}\n")
     coder.reload()
     record(coder, "coder", *turn(1, "pipe-1", adapter="mailbox"))
     said = "coder can't continue in an earlier session: mailbox can't resume one"

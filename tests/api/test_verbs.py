@@ -16,7 +16,7 @@ from beam.model.settings import AgentSettings
 from beam.root import discovery
 from beam.store.journal import Journal
 
-CONFIG = "agents:\n  box: {mailbox: true}\n  other: {mailbox: true}\n  bot: {adapter: scripted, script: echo}\n"
+CONFIG = "agents:\n  box: {adapter: mailbox}\n  other: {adapter: mailbox}\n  bot: {adapter: scripted, script: echo}\n"
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_agents_are_declared_changed_and_removed(beam: Beam) -> None:
 
 @pytest.mark.slow
 def test_with_purge_all_files_of_an_agent_go_and_a_waiting_sender_is_told(beam: Beam) -> None:
-    beam.add_agent("mine", AgentSettings(mailbox=True))
+    beam.add_agent("mine", AgentSettings(adapter="mailbox"))
     message = put(beam, to="mine")
     done = beam.remove_agent("mine", purge=True)
     assert "1 waited" in done and not beam.context.agent_paths("mine").dir.exists()
@@ -77,7 +77,7 @@ def test_with_purge_all_files_of_an_agent_go_and_a_waiting_sender_is_told(beam: 
 
 @pytest.mark.slow
 def test_an_archived_agent_takes_nothing_until_it_is_restored(beam: Beam) -> None:
-    beam.add_agent("mine", AgentSettings(mailbox=True))
+    beam.add_agent("mine", AgentSettings(adapter="mailbox"))
     assert beam.archive_agent("mine").startswith("mine is archived")
     assert "mine" not in [line.agent for line in beam.agents()]
     with pytest.raises(UsageError):
@@ -92,7 +92,7 @@ def test_an_archived_agent_takes_nothing_until_it_is_restored(beam: Beam) -> Non
 
 @pytest.mark.slow
 def test_a_renamed_agent_keeps_its_messages(beam: Beam) -> None:
-    beam.add_agent("mine", AgentSettings(mailbox=True))
+    beam.add_agent("mine", AgentSettings(adapter="mailbox"))
     message = put(beam, to="mine")
     with pytest.raises(UnfinishedError):
         beam.rename_agent("mine", "yours")

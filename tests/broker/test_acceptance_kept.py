@@ -120,17 +120,17 @@ def test_a_broker_that_is_killed_leaves_nothing_and_the_next_holder_says_so(brok
 
 
 def test_what_runs_on_it_sends_for_the_turn_that_is_open(broker: Cli) -> None:
-    broker.config("agents:\n  box: {mailbox: true}\n")
+    broker.config("agents:\n  box: {adapter: mailbox}\n")
     broker("send", "bash", "true")
     asked = broker("send", "bash", f"{BEAM_WORDS} send box --no-wait one", "--json").json["message_id"]
     told = broker("recv", "box", "--json").json
     assert (told["from"], told["hops"], told["thread"]) == ("bash", 1, asked)
-    said = broker("send", "bash", "echo [$BEAM_MESSAGE_ID$BEAM_HOPS$BEAM_THREAD$BEAM_CHAIN] $BEAM_AGENT")
+    said = broker("send", "bash", "echo [$BEAM_MESSAGE_ID$BEAM_HOPS] $BEAM_AGENT")
     assert said.out == "[] bash\n", "nothing of one message"
 
 
 def test_what_runs_on_it_between_turns_may_not_send(broker: Cli) -> None:
-    broker.config("agents:\n  box: {mailbox: true}\n")
+    broker.config("agents:\n  box: {adapter: mailbox}\n")
     (broker.project / "later.sh").write_text(
         f"while [ ! -e go ]; do sleep 0.05; done\n{BEAM_WORDS} send box --no-wait hello > out 2>&1\necho $? > code\n"
     )
@@ -143,7 +143,7 @@ def test_what_runs_on_it_between_turns_may_not_send(broker: Cli) -> None:
 
 
 def test_what_waits_on_it_for_an_answer_is_told_when_the_turn_ends(broker: Cli) -> None:
-    broker.config("agents:\n  box: {mailbox: true}\n")
+    broker.config("agents:\n  box: {adapter: mailbox}\n")
     (broker.project / "ask.sh").write_text(f"{BEAM_WORDS} send box well? > out 2>&1\necho $? > code\n")
     box = broker.root / "agents" / "box" / "queue" / "new"
     is_waiting = f"ls {box}/* > is_waiting 2>&1"

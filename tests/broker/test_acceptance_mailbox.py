@@ -14,7 +14,7 @@ pytestmark = pytest.mark.acceptance
 
 @pytest.fixture
 def desk(beam: Cli) -> Cli:
-    beam.config("agents:\n  desk: {mailbox: true}\n", trusted=False)
+    beam.config("agents:\n  desk: {adapter: mailbox}\n", trusted=False)
     return beam
 
 

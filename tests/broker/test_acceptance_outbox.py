@@ -18,7 +18,7 @@ def agent(beam: Cli, script: str, more: str = "") -> None:
     """`asker` runs that shell script as its turn; `echo` says what it gets, `box` is a mailbox."""
     (beam.project / "turn.sh").write_text(f'beam() {{ {BEAM_WORDS} "$@"; }}\n{script}')
     beam.config(
-        "agents:\n  asker: {command: [bash, turn.sh]}\n  box: {mailbox: true}\n"
+        "agents:\n  asker: {command: [bash, turn.sh]}\n  box: {adapter: mailbox}\n"
         "  echo: {command: [sh, -c, 'echo \"echo: $(cat)\"']}\n" + more
     )
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.acceptance
 
 @pytest.fixture
 def desk(beam: Cli) -> Cli:
-    beam.config("agents:\n  desk: {mailbox: true}\n  flaky: {command: [sh, flaky.sh]}\n")
+    beam.config("agents:\n  desk: {adapter: mailbox}\n  flaky: {command: [sh, flaky.sh]}\n")
     (beam.project / "flaky.sh").write_text("test -e ready && cat\n")
     return beam
 

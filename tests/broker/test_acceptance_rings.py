@@ -154,7 +154,7 @@ def test_agents_whose_every_turn_sends_two_messages_stop_when_the_thread_used_up
 
 
 def test_a_reply_to_a_mailbox_waits_there_for_whoever_asks_for_it(beam: Cli) -> None:
-    beam.config("agents:\n  cat: {command: [cat]}\n  box: {mailbox: true}\n")
+    beam.config("agents:\n  cat: {command: [cat]}\n  box: {adapter: mailbox}\n")
     message_id = beam("send", "cat", "hello", "--from", "box", "--no-wait").out.strip()
     assert beam("wait", message_id).code == 0
     settle(beam)

@@ -142,7 +142,7 @@ def test_a_line_of_the_terminal_is_gone_when_who_waits_presses_c(busy: Cli) -> N
 
 
 def test_who_waits_for_a_mailbox_sees_for_how_long(beam: Cli) -> None:
-    beam.config("agents:\n  desk: {mailbox: true}\n")
+    beam.config("agents:\n  desk: {adapter: mailbox}\n")
     terminal = Terminal(beam, "send", "desk", "Ship it?")
     terminal.until(" waits, 4s", 30)
     message = beam("recv", "desk", "--json").json["id"]

@@ -146,7 +146,7 @@ def test_a_message_in_a_finished_lane_that_is_tried_again_is_not_lost_with_its_w
 
 
 def test_a_mailbox_has_no_sessions_to_throw_away(beam: Cli) -> None:
-    beam.config("agents:\n  desk: {mailbox: true}\n")
+    beam.config("agents:\n  desk: {adapter: mailbox}\n")
     sent = beam("send", "desk", "--once", "--no-wait", "x")
     assert sent.code == 2 and "mailbox" in sent.err, sent
 

@@ -41,13 +41,10 @@ def test_the_first_turn_of_an_agent_has_all_that_its_message_and_its_settings_sa
         "BEAM_ROOT": str(home.root),
         "BEAM_PROJECT": str(root.base),
         "BEAM_AGENT": "worker",
-        "BEAM_LANE": "",
         "BEAM_OUTBOX": str(scratch / "outbox"),
         "BEAM_BIN": beam_executable(),
         "BEAM_MESSAGE_ID": message.id,
-        "BEAM_THREAD": "t",
         "BEAM_HOPS": "2",
-        "BEAM_CHAIN": "asker,other,worker",
     }
     assert (order.scratch, order.unstarted, order.base) == (scratch, paths.unstarted_note(order.turn_key), root.base)
     assert (order.images, order.agent_dir, order.cli_file) == (paths.images, paths.agent_dir, paths.cli_version_file)
@@ -209,7 +206,7 @@ def test_an_agents_message_raises_no_limit_of_its_receiver(
     lease.close()
 
 
-def test_a_lane_is_named_to_its_agent_and_has_no_file_of_its_cli(root: Root) -> None:
+def test_a_lane_has_no_file_of_its_cli(root: Root) -> None:
     from beam.root import discovery
 
     root.place("worker")
@@ -218,7 +215,7 @@ def test_a_lane_is_named_to_its_agent_and_has_no_file_of_its_cli(root: Root) -> 
     lease = AgentLease.acquire(root.context, lane)
     assert lease is not None
     order = build_turn_request(lease.log, root.message("worker"))
-    assert (order.child_env["BEAM_LANE"], order.cli_file) == ("l1", None)
+    assert order.cli_file is None
     lease.close()
 
 

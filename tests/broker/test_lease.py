@@ -204,7 +204,7 @@ def test_a_message_whose_file_goes_while_it_is_claimed_is_nobodys(root: Root, mo
 @pytest.mark.slow
 def test_a_message_to_an_agent_that_was_removed_ends_and_is_a_dead_letter(root: Root) -> None:
     message = root.put("worker", sender="asker", reply="queue")
-    (root.base / "beam.yaml").write_text("agents:\n  asker: {mailbox: true}\n")
+    (root.base / "beam.yaml").write_text("agents:\n  asker: {adapter: mailbox}\n")
     root.reload()
     lease = root.hold("worker")
     (entry,) = lease.waiting.scan()

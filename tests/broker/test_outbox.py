@@ -148,7 +148,7 @@ def test_an_answer_to_a_mailbox_in_the_last_moment_of_a_turn_is_given_and_other_
     question = taken(root)
     request = msgspec.json.encode(Request(verb="reply", target=question, text="yes")).decode()
     script = msgspec.json.encode(f"printf '%s' '{request}' > $BEAM_OUTBOX/x.json").decode()
-    agents = f"{{box: {{mailbox: true}}, quick: {{access: edit, command: [sh, -c, {script}]}}}}"
+    agents = f"{{box: {{adapter: mailbox}}, quick: {{access: edit, command: [sh, -c, {script}]}}}}"
     (root.base / "beam.yaml").write_text(f"agents: {agents}\n")
     root.reload()
     root.put("quick")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 def root(tmp_path: Path) -> Root:
     made = Root(tmp_path)
     made.environ.pop("BEAM_TRUST")
-    (made.base / "beam.yaml").write_text("agents: {a: {command: [make]}, box: {mailbox: true}}\n")
+    (made.base / "beam.yaml").write_text("agents: {a: {command: [make]}, box: {adapter: mailbox}}\n")
     made.reload()
     return made
 

@@ -164,7 +164,7 @@ def test_a_duration_that_is_none_is_refused(beam: Cli, option: str, value: str) 
 
 
 def test_the_queue_is_bounded_and_says_so(beam: Cli) -> None:
-    beam.config("limits: {waiting: 2}\nagents:\n  box: {mailbox: true}\n")
+    beam.config("limits: {waiting: 2}\nagents:\n  box: {adapter: mailbox}\n")
     for number in range(2):
         assert beam("send", "box", "--no-wait", str(number)).code == 0
     refused(beam("send", "box", "--no-wait", "3"), 7, "2 messages wait for box", "beam queue list")

@@ -666,16 +666,15 @@ def test_a_chat_is_watched_at_a_terminal_that_can_show_an_input_line(
 
 def test_a_message_is_taken_with_a_lease_and_waited_for(inside: Inside, told: Told) -> None:
     found = message("box-1", "box", "hello")
-    told.replace("recv", found, None)
-    told.replace("recv_wait", found, found)
+    told.replace("recv", found, None, found, found)
     assert inside("recv", "box", "--lease", "5m").out == "hello\n"
     none = inside("recv", "box")
     assert (none.code, none.err) == (12, "beam: no message waits for box; beam recv box --wait\n")
     inside("recv", "box", "--wait")
     inside("recv", "box", "--wait", "--timeout", "1m", "--lease", "2m")
     assert told.calls == [
-        (("box",), {"lease": 300.0}),
-        (("box",), {"lease": None}),
+        (("box",), {"lease": 300.0, "timeout": 0.0}),
+        (("box",), {"lease": None, "timeout": 0.0}),
         (("box",), {"lease": None, "timeout": None}),
         (("box",), {"lease": 120.0, "timeout": 60.0}),
     ]

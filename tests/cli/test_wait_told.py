@@ -539,7 +539,6 @@ BROKER = BrokerStatus(
     cap=4,
     idle=None,
     kept=2,
-    keep=90.0,
     rss_mb=None,
     log="/l",
 )
@@ -559,7 +558,7 @@ def test_a_broker_is_described(inside: Inside, told: Told, monkeypatch: pytest.M
         "version  1.0",
         "turns    up to 4 at a time",
         "poll     1.5 s",
-        "keeps    up to 2 processes, each for 1m30s without a turn",
+        "keeps    up to 2 processes",
         "ends     when it is stopped",
         "memory   ?",
         "log      /l",

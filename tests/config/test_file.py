@@ -34,9 +34,9 @@ def test_a_file_is_read_into_the_fields_that_are_written_in_it() -> None:
         agents:
           planner: {adapter: claude, model: opus, access: edit, max_turns: 3, budget_usd: 2}
           tail: {command: [cat, [-n, "{session}"]], format: jsonl}
-          person: {mailbox: true, lease: 1h}
+          person: {adapter: mailbox, lease: 1h}
           bare: {adapter: claude, model: }
-        limits: {hops: 0, grace: 2s, timeout: 90}
+        limits: {hops: 0, grace: 2s}
         allow_fs: [nfs4]
         """
     )
@@ -49,9 +49,9 @@ def test_a_file_is_read_into_the_fields_that_are_written_in_it() -> None:
         "budget_usd": 2.0,
     }
     assert read.agents["tail"] == {"command": ("cat", ("-n", "{session}")), "format": "jsonl"}
-    assert read.agents["person"] == {"mailbox": True, "lease": 3600.0}
+    assert read.agents["person"] == {"adapter": "mailbox", "lease": 3600.0}
     assert read.agents["bare"] == {"adapter": "claude"}
-    assert read.limits == {"hops": 0, "grace": 2.0, "timeout": 90.0}
+    assert read.limits == {"hops": 0, "grace": 2.0}
     assert read.allow_fs == ("nfs4",)
 
 
@@ -114,8 +114,13 @@ def test_anchors_and_merges_work() -> None:
             "agents.x.command: only `command` agents have this, and x is `claude`",
         ),
         (
-            "agents: {x: {mailbox: true, script: a}}",
-            "agents.x.mailbox: only `mailbox` agents have this, and x is `scripted`",
+            "agents: {x: {adapter: mailbox, script: a}}",
+            "agents.x.script: only `scripted` agents have this, and x is `mailbox`",
+        ),
+        ("agents: {x: {mailbox: true}}", "agents.x.mailbox: unknown key (write adapter: mailbox)"),
+        (
+            "limits: {keep: 1h}",
+            "limits.keep: unknown key (it is a setting of agents: write it under defaults: or for one agent)",
         ),
         ("agents: [x]", "agents: expected keys and values, got a list"),
         ("agents: {x: claude}", "agents.x: expected keys and values, got text"),
@@ -201,7 +206,7 @@ def test_yaml_that_would_keep_its_reader_busy_is_refused(text: str) -> None:
         "limits: {hops: 1" + ":1" * 3000 + "}",
         "limits: {waiting: 1.0e+400}",
         "agents: {x: {adapter: claude, timeout: 1.0e+300}}",
-        "agents: {x: {mailbox: true, lease: 40000000}}",
+        "agents: {x: {adapter: mailbox, lease: 40000000}}",
         "agents: {x: {adapter: python, screen: {rows: 100000000}}}",
     ],
 )

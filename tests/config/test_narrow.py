@@ -51,7 +51,7 @@ def test_a_session_has_its_agents_settings_from_every_file_and_its_own_win(loade
     assert len(resolved.agent_files) == 2, "trust asks about both"
 
 
-@pytest.mark.parametrize("key", ["adapter: codex", "command: [sh]", "executable: x", "script: x", "mailbox: true"])
+@pytest.mark.parametrize("key", ["adapter: codex", "command: [sh]", "executable: x", "script: x", "adapter: mailbox"])
 def test_what_runs_is_the_agents_own(loaded: Load, key: str) -> None:
     with pytest.raises(ConfigError, match="claude@a is a session and runs what its agent runs"):
         loaded(f"agents:\n  claude@a: {{{key}}}\n")

@@ -103,7 +103,7 @@ def test_an_adapters_name_is_an_agent_without_configuration(folder: Folder) -> N
 
 
 def test_the_adapter_may_be_left_out_where_something_implies_it(folder: Folder) -> None:
-    folder.yaml("agents: {a: {command: [x]}, b: {script: s.yaml}, c: {mailbox: true}, claude: {model: m}}")
+    folder.yaml("agents: {a: {command: [x]}, b: {script: s.yaml}, c: {adapter: mailbox}, claude: {model: m}}")
     loaded = folder.load()
     assert [loaded.agents[name].adapter for name in ("a", "b", "c", "claude")] == [
         *("command", "scripted", "mailbox", "claude")
@@ -180,7 +180,7 @@ def test_variables_are_read_and_empty_ones_are_not_there(folder: Folder) -> None
 
 def test_agent_json_holds_what_differs_and_reads_back(tmp_path: Path) -> None:
     settings = AgentSettings(
-        adapter="command", command=("cat", ("-n", "é")), env={"A": "b"}, timeout=90.0, mailbox=False
+        adapter="command", command=("cat", ("-n", "é")), env={"A": "b"}, timeout=90.0, record=False
     )
     data = resolve.encode_agent_json(settings)
     assert parse_agent_json(data, tmp_path) == settings

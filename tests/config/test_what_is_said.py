@@ -72,7 +72,7 @@ AGENT = (
     "modle: x",
     "zzz: x",
     "env: {A: []}",
-    "mailbox: maybe",
+    "record: maybe",
     "adapter: claud",
     "reply_path: x",
 )
@@ -140,9 +140,9 @@ def test_a_mistake_in_a_file_is_named_with_its_line_and_key(text: str) -> None:
     [
         ("command", "sh -c 'x y'"),
         ("command", "sh 'x"),
-        ("mailbox", " Yes "),
-        ("mailbox", "off"),
-        ("mailbox", "maybe"),
+        ("record", " Yes "),
+        ("record", "off"),
+        ("record", "maybe"),
         ("timeout", "5m"),
         ("timeout", "x"),
         ("max_turns", "3"),
@@ -178,7 +178,7 @@ def test_settings_given_as_texts_are_taken_together() -> None:
         "executable: z",
         "runner: [z]",
         "script: z.yaml",
-        "mailbox: true",
+        "adapter: mailbox",
     ],
 )
 def test_a_session_runs_what_its_agent_runs(text: str) -> None:
@@ -399,9 +399,9 @@ _TAKEN = {
         "S",
         "config",
     ),
-    "mailbox  Yes ": True,
-    "mailbox off": False,
-    "mailbox maybe": ("S: mailbox: expected true or false, got 'maybe'", "", "S", "config"),
+    "record  Yes ": True,
+    "record off": False,
+    "record maybe": ("S: record: expected true or false, got 'maybe'", "", "S", "config"),
     "timeout 5m": 300.0,
     "timeout x": (
         "S: timeout: 'x' is not a duration",

@@ -202,7 +202,7 @@ def test_access_full_changes_files_anywhere_and_the_next_turn_that_reads_none(cl
 
 @pytest.mark.soak
 def test_at_edit_it_sends_from_its_outbox_in_each_turn_of_a_kept_process(claude: Cli, model: FakeModel) -> None:
-    claude.config("agents:\n  box: {mailbox: true}\n  claude: {envelope: full}\n")
+    claude.config("agents:\n  box: {adapter: mailbox}\n  claude: {envelope: full}\n")
     assert claude("broker", "start").code == 0
     prompt = "hello"
     for number in (1, 2, 3):

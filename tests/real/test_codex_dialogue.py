@@ -192,7 +192,7 @@ def test_access_full_changes_files_anywhere_and_the_next_turn_that_reads_none(co
 
 @pytest.mark.soak
 def test_at_edit_it_sends_from_its_sandbox_in_each_turn_of_a_kept_process(codex: Cli) -> None:
-    codex.config("agents:\n  box: {mailbox: true}\n")
+    codex.config("agents:\n  box: {adapter: mailbox}\n")
     assert codex("broker", "start").code == 0
     for number in (1, 2):
         done = send(codex, shell(f'"$BEAM_BIN" send box hello{number} --no-wait; echo code $?'), access="edit")

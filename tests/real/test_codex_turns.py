@@ -229,7 +229,7 @@ def test_a_throw_away_session_leaves_nothing(codex: Cli) -> None:
 
 
 def test_at_edit_it_sends_from_its_sandbox_and_at_read_it_is_told_that_it_can_not(codex: Cli) -> None:
-    codex.config("agents:\n  box: {mailbox: true}\n")
+    codex.config("agents:\n  box: {adapter: mailbox}\n")
     send = shell('"$BEAM_BIN" send box hello --no-wait; echo code $?')
     codex("send", "codex", send, "--access", "edit")
     told = codex("recv", "box", "--json").json
@@ -241,7 +241,7 @@ def test_at_edit_it_sends_from_its_sandbox_and_at_read_it_is_told_that_it_can_no
 
 
 def test_a_file_that_it_plants_where_beams_state_lies_is_not_written(codex: Cli) -> None:
-    codex.config("agents:\n  box: {mailbox: true}\n")
+    codex.config("agents:\n  box: {adapter: mailbox}\n")
     codex("send", "box", "first", "--no-wait")
     target = codex.root / "agents/box/queue/new/99999999999999999999-box-planted.json"
     codex("send", "codex", shell(f"echo x > '{target}'; ln -s '{target}' way; echo y > way"), "--access", "edit")

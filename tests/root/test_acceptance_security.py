@@ -159,7 +159,7 @@ def nasty(beam: Cli) -> Cli:
     (beam.project / "fail.py").write_text(fail)
     beam.config(
         f"agents:\n  say: {{command: [{sys.executable}, say.py]}}\n  fail: {{command: [{sys.executable}, fail.py]}}\n"
-        "  desk: {mailbox: true}\n  desk2: {mailbox: true}\n"
+        "  desk: {adapter: mailbox}\n  desk2: {adapter: mailbox}\n"
     )
     beam.env["PYTHONIOENCODING"] = "utf-8"
     for name in ("desk", "desk2"):

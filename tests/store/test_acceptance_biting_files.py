@@ -197,7 +197,7 @@ def test_a_message_with_an_impossible_position_is_a_dead_letter_and_the_rest_goe
 
 
 def test_times_at_the_ends_of_the_calendar_are_no_crash(bitten: Cli) -> None:
-    bitten.config("agents:\n  worker: {adapter: scripted}\n  desk: {mailbox: true}\n")
+    bitten.config("agents:\n  worker: {adapter: scripted}\n  desk: {adapter: mailbox}\n")
     for at in ("0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "2262-04-11T23:47:17Z", "9999-12-31T23:59:59Z"):
         for agent in ("worker", "desk"):
             bitten("send", agent, "--no-wait", "hi")
@@ -267,7 +267,7 @@ def test_a_hook_whose_spool_is_a_pipe_is_in_nobodys_way(bitten: Cli) -> None:
 
 
 def test_who_waits_for_a_purged_agent_is_told_and_the_command_says_so(beam: Cli) -> None:
-    beam.config("agents:\n  asker: {mailbox: true}\n")
+    beam.config("agents:\n  asker: {adapter: mailbox}\n")
     assert beam("agent", "add", "doomed", "scripted").code == 0
     beam("queue", "pause", "doomed")
     message = beam("send", "doomed", "--no-wait", "hi").out.strip()

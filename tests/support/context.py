@@ -52,7 +52,7 @@ class Root:
         self.base = tmp_path / "project"
         self.base.mkdir()
         (self.base / "beam.yaml").write_text(
-            "agents:\n  box: {mailbox: true}\n  asker: {mailbox: true}\n  worker: {command: [cat]}\n"
+            "agents:\n  box: {adapter: mailbox}\n  asker: {adapter: mailbox}\n  worker: {command: [cat]}\n"
             "  other: {command: [cat]}\n"
             f"limits: {limits}\n"
         )

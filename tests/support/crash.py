@@ -37,8 +37,8 @@ echo "the answer to $prompt"
             f"agents:\n"
             f"  worker: {{command: [sh, {script}]}}\n"
             f"  broken: {{command: [sh, {script}, fail]}}\n"
-            f"  box: {{mailbox: true}}\n"
-            f"  asker: {{mailbox: true}}\n"
+            f"  box: {{adapter: mailbox}}\n"
+            f"  asker: {{adapter: mailbox}}\n"
             f"limits: {limits}\n"
         )
 

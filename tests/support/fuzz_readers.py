@@ -276,7 +276,7 @@ agents:
     command: [./lint.sh, [--json, "{text}"]]
     format: json
     reply_path: a.b.0
-  desk: {mailbox: true, lease: 5m}
+  desk: {adapter: mailbox, lease: 5m}
   shown:
     adapter: command
     command: [x]

@@ -44,7 +44,7 @@ from tests.support.moved import moved_root
 
 OURS = (BeamError, FileNotFoundError)
 NAMES = 20  # of one input
-ALL_ARE_MAILBOXES = "agents:\n  box: {mailbox: true}\n  asker: {mailbox: true}\n  other: {mailbox: true}\n"
+ALL_ARE_MAILBOXES = "agents:\n  box: {adapter: mailbox}\n  asker: {adapter: mailbox}\n  other: {adapter: mailbox}\n"
 
 
 class Made:

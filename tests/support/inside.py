@@ -19,8 +19,8 @@ from beam.cli import errors, main
 
 CONFIG = """\
 agents:
-  box: {mailbox: true}
-  asker: {mailbox: true}
+  box: {adapter: mailbox}
+  asker: {adapter: mailbox}
   worker: {command: [cat]}
   bot: {adapter: scripted, rules: {deny: ["Bash(rm *)"]}}
 """

@@ -61,14 +61,14 @@ def test_what_a_folder_says_needs_trust_where_it_runs_code_or_raises_rights(
         "script: demo",
         "adapter: claude, access: read, timeout: 3m, budget_usd: 5",
         "adapter: claude, cwd: src/deep, envelope: short",
-        "mailbox: true",
+        "adapter: mailbox",
     ],
 )
 def test_what_runs_nothing_needs_no_trust(folder: Folder, agent: str) -> None:
     assert said(folder.yaml(f"agents: {{x: {{{agent}}}}}").load()) == []
 
 
-@pytest.mark.parametrize("agent", ["adapter: command, command: [sh]", "mailbox: true", "script: demo"])
+@pytest.mark.parametrize("agent", ["adapter: command, command: [sh]", "adapter: mailbox", "script: demo"])
 def test_a_known_agents_name_that_stands_for_another_agent_needs_trust(folder: Folder, agent: str) -> None:
     config = folder.yaml(f"agents: {{claude: {{{agent}}}}}").load()
     assert any(line.startswith("beam.yaml makes claude another agent: ") for line in said(config, "claude"))

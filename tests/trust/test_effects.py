@@ -106,12 +106,11 @@ NO_HARM: dict[str, object] = {  # of the fields that need trust for some values 
     "envelope": "short",
     "script": "demo",
     "rules": {"deny": ["Bash"], "ask": ["Edit"]},
-    "mailbox": False,
 }
 PERSONS: dict[str, dict[str, object]] = {  # what the agent is by the person's own configuration, beside claude
     **{key: {"command": ["cat"]} for key in ("format", "reply_path", "session_path", "cost_path", "protocol")},
     "script": {"adapter": "scripted"},
-    "lease": {"mailbox": True},
+    "lease": {"adapter": "mailbox"},
 }
 PLACES = ("agents", "defaults", "agent.json", "scenario")
 
@@ -181,7 +180,7 @@ def test_a_bound_is_lowered_without_trust_and_raised_only_with_it(tmp_path: Path
     (raised,), _ = asked(Folder(made(tmp_path / "raised")), where, field, 8, own=4)
     assert f" raises the {field} of " in raised
     unset = SETTINGS[field].unset
-    bound = getattr(Limits(), field) if unset is None else unset
+    bound = getattr(AgentSettings(), field) if unset is None else unset
     if bound != math.inf:
         assert asked(Folder(made(tmp_path / "above the default")), where, field, int(bound) + 1)[0]
     if bound:

@@ -162,7 +162,7 @@ def test_the_end_of_the_turn_cancels_the_open_ask(beam: Cli, how: str) -> None:
 
 
 def test_the_idle_clock_stands_still_while_an_ask_is_open(beam: Cli) -> None:
-    place(beam, limits="{idle_timeout: 8s}")
+    place(beam, limits="{}\ndefaults: {idle_timeout: 8s}")
     process, ask = started(beam)
     time.sleep(9)
     assert beam("approve", ask["id"]).code == 0

@@ -131,21 +131,15 @@ class FollowVerbs(OpenedRoot):
 
         return find_outcome(*self._find(message_id))
 
-    def recv(self, agent: str, *, lease: float | None = None) -> Message | None:
-        """Take the next message of a mailbox and return it; None if no message waits. The caller has the message for
-        `lease` seconds (None: as in the agent's settings)."""
+    @waiting_verb
+    def recv(self, agent: str, *, lease: float | None = None, timeout: float | None = 0.0) -> Steps[Message | None]:
+        """Take the next message of a mailbox and return it; None if no message comes within `timeout` seconds (None:
+        wait as long as it takes). The caller has the message for `lease` seconds (None: as in the agent's settings)."""
         self.check_person("takes messages of a mailbox")
         from beam.broker.asking.mailbox import recv
 
-        return recv(self.context, self.context.agent_paths(agent), lease)
-
-    @waiting_verb
-    def recv_wait(
-        self, agent: str, *, lease: float | None = None, timeout: float | None = None
-    ) -> Steps[Message | None]:
-        """Wait for the next message of a mailbox and take it as `recv` does. Return None after `timeout` seconds."""
         began = self._clock.monotonic()
-        while (message := self.recv(agent, lease=lease)) is None:
+        while (message := recv(self.context, self.context.agent_paths(agent), lease)) is None:
             if timeout is not None and self._clock.monotonic() - began >= timeout:
                 return None
             yield 0.05

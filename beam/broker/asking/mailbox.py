@@ -90,7 +90,7 @@ def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Mess
 def _lend_message(log: AgentLog, message: Message, seconds: float | None) -> None:
     context = log.context
     settings = context.config.resolve(message.to).settings
-    seconds = seconds if seconds is not None else settings.lease or context.config.limits.lease
+    seconds = settings.lease if seconds is None else seconds
     number = log.state.turn + 1
     crash_point("turn.before")
     log.record(

@@ -96,8 +96,8 @@ class _Turn:
         with contextlib.ExitStack() as held:
             try:
                 order = build_turn_request(log, message, lease.waiting.last_check)
-                keep = order.limits.keep if order.settings.keep is None else order.settings.keep
-                order = structs.replace(order, is_kept=order.recorded is None and lease.keeper.idle_s(keep) > 0)
+                is_kept = order.recorded is None and lease.keeper.idle_s(order.settings.keep) > 0
+                order = structs.replace(order, is_kept=is_kept)
                 if message.options.new:
                     lease.keeper.unwanted = "a new session was asked for"
                 scope = str(context.home.project) if order.adapter.card.runs_code else ""

@@ -24,7 +24,7 @@ from beam.config.resolve import ResolvedAgent
 from beam.model import events
 from beam.model.message import Message, RuleLists, SessionContext
 from beam.model.outcome import Total
-from beam.model.settings import AgentSettings, Limits
+from beam.model.settings import AgentSettings
 from beam.model.state import Fork, Session
 from beam.process import tree
 from beam.rules.ruleset import Ruleset, combine, rules_of
@@ -64,7 +64,7 @@ def plan_turn(log: AgentLog, message: Message, before: standing.FolderCheck | No
     check = standing.check_for_message(log.context, message, before=before)
     context, resolved, stands, paths = check.context, check.resolved, check.standing, log.paths
     settings = settings_for_turn(resolved, context.environ)
-    message = with_bounded_limits(message, settings, context.config.limits)
+    message = with_bounded_limits(message, settings)
     turn_key = context.clock.random(16).hex()
     session_id = _continued_session(log, message, settings.adapter)
     session = log.state.session if session_id is not None else None
@@ -100,13 +100,10 @@ def plan_turn(log: AgentLog, message: Message, before: standing.FolderCheck | No
             "BEAM_ROOT": str(context.home.root),
             "BEAM_PROJECT": str(context.home.project),
             "BEAM_AGENT": message.to,
-            "BEAM_LANE": paths.lane or "",
             "BEAM_OUTBOX": str(scratch / "outbox"),
             "BEAM_BIN": beam_executable(),
             "BEAM_MESSAGE_ID": message.id,
-            "BEAM_THREAD": message.thread,
             "BEAM_HOPS": str(message.hops),
-            "BEAM_CHAIN": ",".join((*message.chain, message.to)),
         },
         base=context.home.project,
         scratch=scratch,
@@ -162,12 +159,12 @@ def settings_for_turn(resolved: ResolvedAgent, environ: Mapping[str, str]) -> Ag
     return settings
 
 
-def with_bounded_limits(message: Message, settings: AgentSettings, limits: Limits) -> Message:
+def with_bounded_limits(message: Message, settings: AgentSettings) -> Message:
     """Return the message. If it is an agent's, its limits are at most those of the receiver."""
     if message.hops == 0:
         return message
     bounds = {
-        "timeout": settings.timeout or limits.timeout,
+        "timeout": settings.timeout,
         "max_turns": settings.max_turns,
         "budget_usd": settings.budget_usd,
     }

@@ -91,8 +91,9 @@ class Place:
             f"  given: {{command: [sh, {script}, given, '{{prompt}}']}}\n"
             f"  scripted: {{adapter: scripted, script: {played}}}\n"
             f"  tui: {{adapter: command, access: ask, command: [{tui}], keep: 3s, screen: {asking.described()}}}\n"
-            f"  {BOX}: {{mailbox: true}}\n"
-            "limits: {segment_bytes: 20000, waiting: 10000, hops: 3, ask_timeout: 4, lease: 2, grace: 1, timeout: 60}\n"
+            f"  {BOX}: {{adapter: mailbox}}\n"
+            "limits: {segment_bytes: 20000, waiting: 10000, hops: 3, ask_timeout: 4, grace: 1}\n"
+            "defaults: {timeout: 60, lease: 2}\n"
             "policy: {circuit_failures: 100000, attempts: 2, retry: [crashed], backoff: 0.2}\n"
         )
 
