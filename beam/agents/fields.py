@@ -1,7 +1,9 @@
-"""Reads typed fields of a JSON object that a CLI wrote. A field that is missing or has another type gets a default."""
+"""Reads typed fields of a JSON object that a CLI wrote, and writes JSON values as text that a person reads. A field
+that is missing or has another type gets a default."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 Object = dict[str, Any]
@@ -60,3 +62,11 @@ def number(value: Object, key: str) -> float | None:
     if type(found) is int and LEAST_INTEGER <= found <= MAX_INTEGER:
         return float(found)
     return found if type(found) is float and abs(found) < _INFINITE else None
+
+
+def json_text(value: object) -> str:
+    """Return the value as JSON, or a note if it is nested too deeply to be written."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "[nested too deeply]"

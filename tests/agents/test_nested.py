@@ -10,8 +10,8 @@ import pytest
 from beam.agents import registry
 from beam.agents.base import Turn
 from beam.agents.codex import exec as codex
+from beam.agents.fields import json_text
 from beam.agents.gemini import history as gemini
-from beam.agents.json_text import json_text
 from beam.model import events
 from beam.model.events import Event
 

@@ -20,7 +20,7 @@ import pytest
 from beam.agents.base import Host, Turn, Verdict
 from beam.agents.codex import dialogue
 from beam.agents.codex.dialogue import requests
-from beam.agents.codex.dialogue.methods import IGNORED_METHODS, READ_METHODS
+from beam.agents.codex.dialogue.wire import IGNORED_METHODS, READ_METHODS
 from beam.agents.link import AnsweredIntent, Query, Set, Steer
 from beam.model.events import ToolCalled
 from beam.testing.fake_model import FakeModel

@@ -10,8 +10,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.face import ACP_CAPABILITIES
-from beam.agents.acp.tool_rules import AskRules
+from beam.agents.acp.face import ACP_CAPABILITIES, AskRules
 from beam.agents.base import Card, Exec, Host, Launch, Rules, Turn
 from beam.agents.link import Dialogue, Link
 from beam.agents.oneshot import check_access

@@ -10,13 +10,53 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from beam.agents.acp.subagents import parent_in
 from beam.agents.acp.wire import Update
 from beam.agents.base import document, raw_json
 from beam.agents.fields import Object, object_of, objects_of, string
 from beam.agents.images import images_in, replace_base64
-from beam.model.events import ImageSeen
+from beam.model import events
+from beam.model.events import Event, ImageSeen
 from beam.rules.rule import ToolCall, host_of
+
+TEXT_UPDATES = ("agent_message_chunk", "agent_thought_chunk")
+
+
+def parent_in(meta: object) -> str | None:
+    """Return the id of the call that began the subagent to which an update belongs; None if the update is about the
+    agent itself. `meta` is the `_meta` of the update."""
+    found = object_of(meta)
+    return string(object_of(found.get("claudeCode")), "parentToolUseId") or string(found, "parentToolUseId") or None
+
+
+class Subagents:
+    """The unfinished texts of a turn's subagents, by the ids of the calls that began the subagents."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[str, list[str]]] = {}
+
+    def add_piece(self, parent: str, kind: str, text: str) -> list[Event]:
+        """Record one more piece of a subagent's text or thought, and return the events."""
+        if not text:
+            return []
+        before, pieces = self._open.get(parent, (kind, []))
+        ended = self.end(parent) if before != kind else []
+        if ended or not pieces:
+            self._open[parent] = (kind, pieces := [])
+        pieces.append(text)
+        return [*ended, events.TextDelta(text=text, parent=parent)] if kind == TEXT_UPDATES[0] else ended
+
+    def end(self, parent: str) -> list[Event]:
+        """End the current text of one subagent, and return its event."""
+        kind, pieces = self._open.pop(parent, ("", []))
+        if not pieces:
+            return []
+        of = events.Text if kind == TEXT_UPDATES[0] else events.Thinking
+        return [of(text="".join(pieces), parent=parent)]
+
+    def end_all(self) -> list[Event]:
+        """End the current texts of all subagents, and return their events."""
+        return [event for parent in list(self._open) for event in self.end(parent)]
+
 
 _TOOL_NAME = re.compile(r"\w[\w.:-]{0,63}\Z")
 _NAME_IN_ID = re.compile(r"([a-z][a-z_]{2,63})__\w")

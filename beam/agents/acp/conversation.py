@@ -10,15 +10,15 @@ import re
 from collections.abc import Sequence
 
 from beam.agents import link
-from beam.agents.acp import attached, told, wire
+from beam.agents.acp import prompt, wire
 from beam.agents.acp.controls import Controls
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.failures import failure_of
 from beam.agents.acp.figures import Counter
 from beam.agents.acp.opening import Opening
 from beam.agents.acp.options import Options
 from beam.agents.acp.requests import CANCEL_METHOD, Requests
 from beam.agents.acp.turn import QUIET_UPDATES, TurnReader
+from beam.agents.acp.wire import failure_of
 from beam.agents.base import Exit, Turn, Verdict, json_object, last_line
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, obj, object_of
@@ -152,7 +152,7 @@ class AcpLink:
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def _prompt(self, turn: Turn) -> list[link.Step]:
-        image = attached.refused_image(turn, self._opening.takes)
+        image = prompt.refused_image(turn, self._opening.takes)
         if image:
             return _refuse_turn(turn, Class.UNSUPPORTED, f"{self._dialect.name} takes no images, and {image} is one")
         why = why_not_a_schema(turn.schema)
@@ -160,7 +160,7 @@ class AcpLink:
             return _refuse_turn(turn, Class.BAD_REQUEST, why)
         self._counter.begin_turn()
         model = turn.model or self._options.current("model") or None
-        system = "" if self._has_system else told.system_digest(turn)
+        system = "" if self._has_system else prompt.system_digest(turn)
         session_id = self._opening.session_id
         reader = TurnReader(turn, self._dialect, session_id, self._counter, model=model, system=system)
         self._reader, self._stop_deadline = reader, None
@@ -177,9 +177,9 @@ class AcpLink:
             text = text.replace(turn.outbox, self._first.outbox)
         if text.lstrip().startswith("/"):  # an agent's own command could raise its access; some agents ignore blanks
             text = f"{_PLAIN_TEXT_PREFIX}{text}"
-        system = [] if self._has_system else told.parts_before(turn)
-        files = attached.file_parts(turn, self._opening.takes, as_text=self._dialect.files_as_text)
-        return [*system, told.text_part(text), *files, *told.parts_after(turn)]
+        system = [] if self._has_system else prompt.parts_before(turn)
+        files = prompt.file_parts(turn, self._opening.takes, as_text=self._dialect.files_as_text)
+        return [*system, prompt.text_part(text), *files, *prompt.parts_after(turn)]
 
     @property
     def _has_system(self) -> bool:

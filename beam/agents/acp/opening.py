@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.failures import error_text, failure_of, is_session_lost
 from beam.agents.acp.options import Options, SettingKind
-from beam.agents.acp.told import text_part
+from beam.agents.acp.prompt import text_part
+from beam.agents.acp.wire import error_text, failure_of, is_session_lost
 from beam.agents.base import Turn
 from beam.agents.fields import Object, integer, obj, object_of, objects, string
 from beam.agents.jsonrpc import METHOD_NOT_FOUND, PendingCalls, Reply

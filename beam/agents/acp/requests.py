@@ -7,11 +7,13 @@ such as files and terminals. "Allow always" applies to this session only. Does n
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Collection
 
 from msgspec import Struct
 
-from beam.agents.acp import rights, wire
+from beam.agents.acp import wire
 from beam.agents.acp.calls import Call
 from beam.agents.acp.turn import TurnReader
 from beam.agents.base import raw_json
@@ -20,6 +22,38 @@ from beam.agents.jsonrpc import Id, key_of
 from beam.agents.link import Asked, Decide, Say, Step, Withdrawn
 from beam.agents.typed import fit_fields
 from beam.model import events
+from beam.model.message import Access
+
+_READING_KINDS = ("read", "search")
+_ALLOWED_KINDS: dict[Access, tuple[str, ...]] = {"read": _READING_KINDS, "edit": (*_READING_KINDS, "edit")}
+
+
+def allows(
+    access: Access, kind: str, paths: Collection[str], arguments: Object, cwd: str, *, others: Collection[str] = ()
+) -> bool:
+    """Return whether a call is allowed without asking. `full` allows any call, `ask` none. `read` allows a call that
+    reads files of the folder, and `edit` also a call that changes them. Neither of these two allows a call with a
+    command or without a file. `others` are further paths of the call, such as the folder in which it searches: each
+    has to be the folder or inside it."""
+    if access == "full":
+        return True
+    if kind not in _ALLOWED_KINDS.get(access, ()) or not paths or "command" in arguments or "cmd" in arguments:
+        return False
+    return all(is_within(path, cwd) for path in (*paths, *(f"{path}/x" for path in others)))
+
+
+def is_within(path: str, cwd: str) -> bool:
+    """Return whether a path is inside the folder, both as it is spelled and after its links are followed."""
+    if not cwd or not path or "\0" in path or path.startswith("~"):  # some tools take `~` for the home folder
+        return False
+    folder = os.path.normpath(cwd)  # compares the paths as they are spelled
+    joined = os.path.join(folder, path)  # noqa: PTH118
+    return _is_below(os.path.normpath(joined), folder) and _is_below(os.path.realpath(joined), os.path.realpath(folder))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder.rstrip('/')}/")
+
 
 PERMISSION_METHOD, CANCEL_METHOD = "session/request_permission", "$/cancel_request"
 _MAX_OPEN = 100  # requests that wait at the same time
@@ -64,7 +98,7 @@ class Requests:
         turn = reader.turn
         paths = () if call.is_unsure else call.paths
         given = object_of(call.input)
-        is_allowed = rights.allows(turn.access, call.kind, paths, given, turn.cwd, others=call.others)
+        is_allowed = allows(turn.access, call.kind, paths, given, turn.cwd, others=call.others)
         is_allowed &= bool(waiting.once or waiting.always)
         if is_allowed and not turn.rules.rules:
             return [*steps, wire.answer(number, _selected_outcome(waiting.once or waiting.always))]

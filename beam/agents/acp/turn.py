@@ -11,12 +11,10 @@ from collections.abc import Callable
 from msgspec import structs
 
 from beam.agents import oneshot
-from beam.agents.acp.calls import END_STATUSES, Call
+from beam.agents.acp.calls import END_STATUSES, TEXT_UPDATES, Call, Subagents, parent_in
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.failures import failure_of
 from beam.agents.acp.figures import Counter
-from beam.agents.acp.subagents import TEXT_UPDATES, Subagents, parent_in
-from beam.agents.acp.wire import Update
+from beam.agents.acp.wire import Update, failure_of
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, object_of, objects_of, string

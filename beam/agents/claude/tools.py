@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from beam.agents.base import raw_json
-from beam.agents.fields import Object, obj, objects, string
+from beam.agents.fields import Object, json_text, obj, objects, string
 from beam.agents.images import images_in
-from beam.agents.json_text import json_text
 from beam.model import events
 from beam.model.events import Event, PlanStep
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beam.agents import claude
-from beam.agents.acp.tool_rules import AskRules
+from beam.agents.acp.face import AskRules
 from beam.agents.base import Card, Exec, Rules
 from beam.agents.claude_agent_acp import dialogue
 from beam.model.autoloaded import AutoloadedFile

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict
-from beam.agents.fields import Object, integer, number, obj, string
+from beam.agents.fields import Object, integer, json_text, number, obj, string
 from beam.agents.figures import usage_in
-from beam.agents.json_text import json_text
 from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 
 from beam.agents.cline.decode import is_failed_output, usage_of
-from beam.agents.fields import Object, obj, objects, string
-from beam.agents.json_text import json_text
+from beam.agents.fields import Object, json_text, obj, objects, string
 from beam.agents.session_files import (
     RecordReader,
     Session,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from beam.agents.base import raw_json
 from beam.agents.codex.wire import Item
-from beam.agents.fields import object_of, objects, objects_of, string, strings_of
+from beam.agents.fields import json_text, object_of, objects, objects_of, string, strings_of
 from beam.agents.images import images_in
-from beam.agents.json_text import json_text
 from beam.agents.oneshot import OutputSummary
 from beam.model import events
 from beam.model.events import Event, PlanStep

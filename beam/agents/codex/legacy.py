@@ -10,8 +10,7 @@ import re
 from typing import Any
 
 from beam.agents.base import document, json_object
-from beam.agents.fields import Object, integer, obj, objects_of, string, strings
-from beam.agents.json_text import json_text
+from beam.agents.fields import Object, integer, json_text, obj, objects_of, string, strings
 
 _SHELLS = ("shell", "shell_command", "exec_command", "local_shell", "container.exec")
 _EXITED = re.compile(r"(?:Process exited with code|Exit code:) (-?\d{1,9})\b")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.agents.acp.tool_rules import AskRules
+from beam.agents.acp.face import AskRules
 from beam.agents.base import Card, Exec, Rules
 from beam.agents.codex_acp import dialogue
 from beam.model.autoloaded import AutoloadedFile

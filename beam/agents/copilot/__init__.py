@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.agents.acp.tool_rules import AskRules
+from beam.agents.acp.face import AskRules
 from beam.agents.base import Card, Rules
 from beam.agents.copilot import dialogue, exec, screen
 

@@ -10,9 +10,8 @@ import glob
 from collections.abc import Sequence
 
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
-from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.fields import Object, integer, json_text, obj, objects, string
 from beam.agents.figures import sum_calls
-from beam.agents.json_text import json_text
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import ModelUsage, Status, Usage

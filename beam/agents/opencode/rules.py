@@ -7,7 +7,7 @@ This needs the dialogue mode.
 
 from __future__ import annotations
 
-from beam.agents.acp.tool_rules import AskRules
+from beam.agents.acp.face import AskRules
 from beam.model.message import Access
 from beam.rules.ruleset import Ruleset
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.failures import class_of, unwrap_api_message
-from beam.agents.fields import Object, integer, number, obj, objects, string
-from beam.agents.json_text import json_text
+from beam.agents.fields import Object, integer, json_text, number, obj, objects, string
 from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event

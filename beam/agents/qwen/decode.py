@@ -15,8 +15,7 @@ import msgspec
 
 from beam.agents import figures
 from beam.agents.base import Exit, Turn, Verdict, raw_json
-from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.json_text import json_text
+from beam.agents.fields import Object, integer, json_text, obj, objects, string
 from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.agents.qwen import mentions
 from beam.model import events

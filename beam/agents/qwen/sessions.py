@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam.agents.fields import Object, obj, objects, string
+from beam.agents.fields import Object, json_text, obj, objects, string
 from beam.agents.figures import usage_in
-from beam.agents.json_text import json_text
 from beam.agents.session_files import (
     RecordReader,
     Session,

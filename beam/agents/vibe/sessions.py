@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from beam.agents.base import json_object
-from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.fields import Object, integer, json_text, obj, objects, string
 from beam.agents.figures import usage_in
-from beam.agents.json_text import json_text
 from beam.agents.session_files import (
     AnswerEnd,
     Decision,

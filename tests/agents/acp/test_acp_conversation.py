@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.rights import allows
+from beam.agents.acp.requests import allows
 from beam.agents.base import Content, Exit
 from beam.agents.link import (
     Acknowledged,

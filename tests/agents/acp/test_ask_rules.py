@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.agents.acp.tool_rules import AskRules
+from beam.agents.acp.face import AskRules
 from beam.rules.rule import parse
 
 RULES = AskRules(always={"ask": {"Bash"}}, beyond={"ask": {"Edit"}}, absent={"read": {"WebFetch"}})

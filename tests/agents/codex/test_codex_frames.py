@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from beam.agents.base import Exit
-from beam.agents.codex.dialogue.methods import IGNORED_METHODS, READ_METHODS
+from beam.agents.codex.dialogue.wire import IGNORED_METHODS, READ_METHODS
 from beam.agents.link import (
     Asked,
     Broken,

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from beam.agents import link
 from beam.agents.base import Exit, Native, Turn, Verdict, native
 from beam.agents.claude.dialogue import rights, wire
-from beam.agents.claude.dialogue.calls import PendingCalls, Reply
 from beam.agents.claude.dialogue.controls import Controls
 from beam.agents.claude.dialogue.requests import Requests
 from beam.agents.claude.dialogue.turn import TurnReader
+from beam.agents.claude.dialogue.wire import PendingCalls, Reply
 from beam.agents.claude.exec import text_of
 from beam.agents.fields import obj, string
 from beam.base.errors import UnsupportedError

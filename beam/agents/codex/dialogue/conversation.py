@@ -12,10 +12,10 @@ from beam.agents import link
 from beam.agents.base import Exit, Turn, Verdict, document, json_object
 from beam.agents.codex.dialogue import rights, wire
 from beam.agents.codex.dialogue.controls import Controls
-from beam.agents.codex.dialogue.methods import IGNORED_METHODS, READ_METHODS
 from beam.agents.codex.dialogue.requests import Requests
 from beam.agents.codex.dialogue.revert import revert
 from beam.agents.codex.dialogue.turn import TurnReader, thread_total
+from beam.agents.codex.dialogue.wire import IGNORED_METHODS, READ_METHODS
 from beam.agents.codex.exec import is_image, prompt_text
 from beam.agents.codex.trouble import failure_class
 from beam.agents.fields import Object, obj, object_of, string

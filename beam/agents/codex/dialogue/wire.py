@@ -1,8 +1,5 @@
-"""The frames of `codex app-server`: types with the fields that beam reads, and functions for the frames that beam
-writes.
-
-A frame is one line of JSON without "jsonrpc": a notification has a method, a request a method and an id, an answer an
-id alone. Does not depend on the meaning of a frame.
+"""The frames of `codex app-server`: types with the fields that beam reads, functions for the frames that beam writes,
+and its notifications by method: beam reads those in `READ_METHODS`, and knows and ignores those in `IGNORED_METHODS`.
 """
 
 from __future__ import annotations
@@ -119,3 +116,101 @@ class Frame(Envelope, frozen=True):
 read = reader(Frame)
 _writer = Writer({})
 request, notification, answer, refusal = _writer.request, _writer.notification, _writer.answer, _writer.refusal
+
+
+READ_METHODS = frozenset(
+    {
+        "error",
+        "guardianWarning",
+        "hook/completed",
+        "item/agentMessage/delta",
+        "item/commandExecution/outputDelta",
+        "item/completed",
+        "item/started",
+        "serverRequest/resolved",
+        "thread/closed",
+        "thread/settings/updated",
+        "thread/status/changed",
+        "thread/tokenUsage/updated",
+        "turn/completed",
+        "turn/plan/updated",
+        "turn/started",
+        "warning",
+    }
+)
+
+IGNORED_METHODS = frozenset(
+    {
+        "account/gatewayOAuth/changed",
+        "account/login/completed",
+        "account/rateLimits/updated",
+        "account/updated",
+        "app/list/updated",
+        "autoApprovalReview/strictReviewRequired",
+        "command/exec/outputDelta",
+        "configWarning",
+        "deprecationNotice",
+        "externalAgentConfig/import/completed",
+        "externalAgentConfig/import/progress",
+        "fs/changed",
+        "fuzzyFileSearch/sessionCompleted",
+        "fuzzyFileSearch/sessionUpdated",
+        "hook/started",
+        "item/autoApprovalReview/completed",
+        "item/autoApprovalReview/started",
+        "item/commandExecution/terminalInteraction",
+        "item/fileChange/outputDelta",
+        "item/fileChange/patchUpdated",
+        "item/mcpToolCall/progress",
+        "item/plan/delta",
+        "item/reasoning/summaryPartAdded",
+        "item/reasoning/summaryTextDelta",
+        "item/reasoning/textDelta",
+        "mcpServer/event/stream/notification",
+        "mcpServer/oauthLogin/completed",
+        "mcpServer/startupStatus/updated",
+        "model/rerouted",
+        "model/safetyBuffering/updated",
+        "model/verification",
+        "modelProvider/authRecoveryCompleted",
+        "modelProvider/authRecoveryStarted",
+        "process/exited",
+        "process/outputDelta",
+        "project/changed",
+        "remoteControl/status/changed",
+        "skills/changed",
+        "thread/archived",
+        "thread/attachment/updated",
+        "thread/compacted",
+        "thread/deleted",
+        "thread/environment/connected",
+        "thread/environment/disconnected",
+        "thread/goal/cleared",
+        "thread/goal/updated",
+        "thread/name/updated",
+        "thread/prediction/updated",
+        "thread/project/updated",
+        "thread/queue/changed",
+        "thread/readState/changed",
+        "thread/realtime/closed",
+        "thread/realtime/error",
+        "thread/realtime/item/completed",
+        "thread/realtime/item/started",
+        "thread/realtime/item/transcript/delta",
+        "thread/realtime/itemAdded",
+        "thread/realtime/outputAudio/delta",
+        "thread/realtime/sdp",
+        "thread/realtime/started",
+        "thread/realtime/transcript/delta",
+        "thread/realtime/transcript/done",
+        "thread/reverted",
+        "thread/search/partial",
+        "thread/section/changed",
+        "thread/started",
+        "thread/unarchived",
+        "turn/diff/updated",
+        "turn/moderationMetadata",
+        "windows/worldWritableWarning",
+        "windowsSandbox/setupCompleted",
+    }
+)
