@@ -169,7 +169,7 @@ def test_keep_is_refused_where_nothing_could_be_kept(worker: Cli, words: Any, co
 
 def test_an_agent_in_its_turn_keeps_no_process(worker: Cli) -> None:
     worker.config("agents:\n  worker: {adapter: scripted, script: ./script.yaml}\n  sh: {command: [sh]}\n")
-    asked = worker("send", "sh", "$BEAM_BIN send worker --via dialogue --keep 5m hello; echo $?")
+    asked = worker("send", "sh", '"$BEAM_BIN" send worker --via dialogue --keep 5m hello; echo $?')
     assert asked.out == "2\n" and worker.journal("worker") == []
 
 

@@ -124,4 +124,4 @@ def test_a_process_with_a_terminal_takes_no_such_request(beam: Cli) -> None:
 
 def test_an_agent_in_its_turn_tells_no_other_turn_anything(worker: Cli) -> None:
     worker.config("agents:\n  worker: {adapter: scripted, script: ./script.yaml}\n  sh: {command: [sh]}\n")
-    assert worker("send", "sh", "$BEAM_BIN send worker --steer hello; echo $?").out == "2\n"
+    assert worker("send", "sh", '"$BEAM_BIN" send worker --steer hello; echo $?').out == "2\n"

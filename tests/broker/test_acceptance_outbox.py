@@ -70,7 +70,7 @@ def test_a_file_made_by_a_file_tool_is_as_good_as_the_command(beam: Cli) -> None
 
 
 def test_beam_is_named_for_a_sandbox_with_a_path_of_its_own(beam: Cli) -> None:
-    agent(beam, 'test -x "$BEAM_BIN" && PATH=/usr/bin:/bin $BEAM_BIN send echo hello')
+    agent(beam, 'test -x "$BEAM_BIN" && PATH=/usr/bin:/bin "$BEAM_BIN" send echo hello')
     expected = "echo: hello\n" if Path(sys.executable).with_name("beam").is_file() else ""
     assert beam("send", "asker", "go").out == expected
 
@@ -128,7 +128,7 @@ def test_a_turn_changes_nothing_but_by_its_outbox(beam: Cli, command: str) -> No
 
 
 def test_a_process_of_a_turn_is_known_without_its_variables(beam: Cli) -> None:
-    keep = f"HOME={beam.env['HOME']} LANG=C.UTF-8 PATH=$PATH"
+    keep = f'HOME={beam.env["HOME"]} LANG=C.UTF-8 PATH="$PATH"'
     agent(
         beam,
         f"env -i {keep} {BEAM_WORDS} send echo hello --access full; echo code $?\n"

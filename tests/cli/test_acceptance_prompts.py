@@ -70,7 +70,7 @@ def test_a_stdin_without_text_is_no_matter(stdin: str, beam: Cli) -> None:
         "true | timeout 60 {beam} send scripted words",
         "beam send scripted words < empty.txt",
         "beam send scripted words - </dev/null",
-        "false | bash -c '{beam} send scripted words -'",
+        "export -f beam; false | bash -c 'beam send scripted words -'",
     ],
 )
 def test_an_empty_text_from_a_pipe_is_refused_before_anything_is_sent(line: str, beam: Cli) -> None:

@@ -196,7 +196,7 @@ def test_a_bug_is_a_file_with_the_traceback_and_exit_70(beam: Cli) -> None:
         "context.Context.beam = property(lambda self: 1 / 0)\n"
         "sys.argv = ['beam', 'status']\nfrom beam.cli.main import main\nmain()\n"
     )
-    done = beam.shell(f"{BEAM[0]} -c '{code.replace(chr(39), chr(34))}'")
+    done = beam.shell(f"'{BEAM[0]}' -c '{code.replace(chr(39), chr(34))}'")
     assert done.code == 70, done
     line = said_once(done, "bug", "ZeroDivisionError")
     path = line.rpartition(" in ")[2]
