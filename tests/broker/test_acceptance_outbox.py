@@ -179,11 +179,12 @@ def test_what_an_agent_attached_is_the_file_that_was_looked_at(beam: Cli) -> Non
     settle(beam)
 
 
-def test_ten_thousand_messages_to_itself_end_as_a_limit(beam: Cli) -> None:
+@pytest.mark.parametrize("many", [1000, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_thousands_of_messages_to_itself_end_as_a_limit(beam: Cli, many: int) -> None:
     agent(
         beam,
         'test "$BEAM_HOPS" = 0 || exit 0; cd $BEAM_OUTBOX\n'
-        'for i in $(seq 10000); do echo \'{"to":"asker","text":"x"}\' > m$i.json; done\n'
+        f'for i in $(seq {many}); do echo \'{{"to":"asker","text":"x"}}\' > m$i.json; done\n'
         "until [ $(ls | grep -c 'answer$') -ge 300 ]; do sleep 0.1; done\n"
         "cat *.answer | grep -c 'the limit is 100'",
     )

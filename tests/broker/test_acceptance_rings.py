@@ -97,7 +97,7 @@ def test_a_number_of_replies_that_can_t_be_is_refused(beam: Cli, args: tuple[str
     assert why in refused.err
 
 
-@pytest.mark.parametrize("hops", [20, 3])
+@pytest.mark.parametrize("hops", [pytest.param(20, marks=pytest.mark.soak), 3])
 def test_two_agents_that_always_answer_each_other_stop_at_the_limit_and_say_why(beam: Cli, hops: int) -> None:
     runs = beam.base / "runs"
     agent = f'[sh, -c, "echo $BEAM_AGENT $BEAM_HOPS >> {runs}; cat"]'

@@ -25,7 +25,7 @@ from tests.conformance.screens import OnScreen
 from tests.conformance.subject import Subject, place
 
 EVERY_FACE: tuple[Face, ...] = ("exec", "dialogue", "terminal")
-QUICK = {"read": ("codex",), "ask": ("copilot-dialogue",), "edit": ("claude",), "full": ("pi",)}
+QUICK = {"read": ("codex",), "edit": ("claude",)}
 UNTRUSTED, TRUSTED = {"BEAM_TRUST": ""}, {"BEAM_TRUST": "1"}
 NOT_SHOWN = {
     ("claude-agent-acp-dialogue", "read"): "trusted, a hook of it runs in a few turns only",
@@ -109,7 +109,6 @@ def test_hostile_folder_read(subject: Subject) -> str:
 @case(
     "a stranger's folder, at ask",
     "access:ask",
-    quick_for=QUICK["ask"],
     otherwise=refused(access="ask"),
     faces=EVERY_FACE,
 )
@@ -131,7 +130,6 @@ def test_hostile_folder_edit(subject: Subject) -> str:
 @case(
     "a stranger's folder, at full",
     "access:full",
-    quick_for=QUICK["full"],
     otherwise=refused(access="full"),
     faces=EVERY_FACE,
 )

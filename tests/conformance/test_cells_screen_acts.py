@@ -33,7 +33,7 @@ def test_screen_read(subject: OnScreen) -> str:
     )
 
 
-@on_screen("approval of what it asks for", "ask", quick=("claude",), otherwise=refused(access="ask"))
+@on_screen("approval of what it asks for", "ask", otherwise=refused(access="ask"))
 def test_screen_approve(subject: OnScreen) -> str:
     """What happens is what was shown, and only once it was approved."""
     subject.keep()

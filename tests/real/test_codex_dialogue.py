@@ -137,6 +137,7 @@ def test_kept_without_a_broker_it_is_warm_controlled_from_any_shell_and_released
 # -- what it may do ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_access_read_changes_nothing_and_a_refused_call_is_said(codex: Cli) -> None:
     done = send(codex, patch())
     assert (done.code, done.json["status"]) == (5, "denied"), done

@@ -194,7 +194,7 @@ def test_what_a_cli_is_kept_from_is_said_once_and_counts_once_trusted(agent: Sub
 
 
 OBEYED_BY_VERSION = [
-    pytest.param(trap.cli, trap, id=str(trap), marks=[pytest.mark.soak] if trap.cli == "cline" else [])
+    pytest.param(trap.cli, trap, id=str(trap), marks=pytest.mark.soak)
     for trap in TRAPS
     if str(trap) in ("cline-bunfig.toml-full", "cn-.git/config-full")
 ]

@@ -191,7 +191,9 @@ def record_model_calls(installed: Installed) -> None:
         "--access",
         "edit",
         "--record",
-        str(installed.beam.base / "recording", "--depth", "model"),
+        str(installed.beam.base / "recording"),
+        "--depth",
+        "model",
         "x",
     )
 
