@@ -198,7 +198,7 @@ def test_an_agent_types_nothing_into_another_agents_terminal(working: tuple[Cli,
 
 def test_an_agent_does_not_see_another_agents_screen(working: tuple[Cli, Started]) -> None:
     beam, _ = working
-    script = "$BEAM_BIN attach bash --print 2>&1; $BEAM_BIN attach bash --svg shot.svg 2>&1; true"
+    script = '"$BEAM_BIN" attach bash --print 2>&1; "$BEAM_BIN" attach bash --svg shot.svg 2>&1; true'
     beam.config(f"agents:\n  thief: {{access: edit, command: [sh, -c, '{script}']}}\n")
     sent = beam("send", "thief", "go")
     assert sent.out.count("only a person attaches to an agent's terminal; this is a process of thief") == 2
