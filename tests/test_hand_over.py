@@ -118,7 +118,8 @@ class Relay:
             lease.log.queue.remove(Entry(entry.position, entry.id, "dead"))
         lease.log.journal.rotate_if_due()
         self.inside.unlink()
-        return lease.hand_over(start_worker=False)
+        lease.close()
+        return lease.has_runnable_work()
 
 
 @pytest.mark.slow

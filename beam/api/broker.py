@@ -257,7 +257,7 @@ def serve(
     seconds. `write` is called with each line of the broker's log; the line begins with the time."""
     import asyncio
 
-    from beam.broker.serving import life
+    from beam.broker.serving import broker
 
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)
@@ -267,7 +267,7 @@ def serve(
         write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} beam broker: {text}\n")
 
     at_once = cap or default_cap()
-    asyncio.run(life.run(context, cap=at_once, poll=poll, poll_only=poll_only, idle=idle, grace=grace, say=say))
+    asyncio.run(broker.run(context, cap=at_once, poll=poll, poll_only=poll_only, idle=idle, grace=grace, say=say))
 
 
 def default_cap() -> int:

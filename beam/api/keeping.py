@@ -10,13 +10,10 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from beam.broker.holder.lease import AgentLease
-from beam.broker.inbox import launch
 from beam.broker.inbox.context import RootContext
-from beam.broker.serving.server import Server, wait_for_sender
-from beam.process import tree
+from beam.broker.serving.kind import PROGRAM
+from beam.broker.serving.server import Server
 from beam.root.paths import AgentPaths
-from beam.turns.handle import Stop
 
 
 class AgentKeeper:
@@ -25,9 +22,8 @@ class AgentKeeper:
     def __init__(self, context: RootContext) -> None:
         self._context = context
         self._loop = asyncio.new_event_loop()
-        self._held: set[str] = set()  # these three are used only in the loop's thread
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._stops: set[Stop] = set()
+        self._server: Server | None = None  # these two are used only in the loop's thread
+        self._serving: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="beam keeps", daemon=True)
         self._thread.start()
 
@@ -56,30 +52,12 @@ class AgentKeeper:
     # -- in the thread -----------------------------------------------------------------------------------------------
 
     async def _hold(self, paths: AgentPaths) -> None:
-        if paths.agent in self._held:
-            return
-        lease = AgentLease.acquire(self._context, paths)
-        if lease is not None:
-            tree.become_subreaper()
-            self._held.add(paths.agent)
-            task = asyncio.create_task(self._serve(lease, paths.agent))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, lease: AgentLease, agent: str) -> None:
-        is_left, stop = False, Stop()
-        self._stops.add(stop)
-        try:
-            is_left = await Server(lease, stop, set(), keeps=True).serve()
-        finally:
-            self._stops.discard(stop)
-            self._held.discard(agent)
-            waits = lease.hand_over(start_worker=not is_left)
-        if is_left and waits:
-            await wait_for_sender(lease.log.paths)
-            launch.ensure_worker(self._context, lease.log.paths)
+        if self._server is None:
+            self._server = Server(self._context, PROGRAM, say=lambda line: None)
+            self._serving = asyncio.create_task(self._server.serve())
+        await self._server.hold(paths)
 
     async def _end(self) -> None:
-        for stop in self._stops:
-            stop.request("interrupted", by="the end of its program's part")
-        await asyncio.gather(*self._tasks)
+        if self._server is not None and self._serving is not None:
+            self._server.ask_to_stop()
+            await self._serving

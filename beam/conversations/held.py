@@ -9,25 +9,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
 from beam.agents import registry
 from beam.agents.base import Adapter
 from beam.base import files
-from beam.base.clock import run_async
 from beam.base.errors import BeamError, NotFoundError, SignalledError, UnfinishedError, UntrustedError
-from beam.broker.asking.requests import request
 from beam.broker.holder import duty
-from beam.broker.holder import registry as brokers
 from beam.broker.holder.lease import AgentLease
 from beam.broker.holder.turn import run
 from beam.broker.inbox import closing
 from beam.broker.inbox.compose import Caller, compose
 from beam.broker.inbox.context import RootContext
+from beam.broker.inbox.log import ignore_event
 from beam.broker.inbox.put import put
-from beam.broker.serving.wake import Wake
+from beam.broker.serving.kind import RUN
+from beam.broker.serving.server import Server
 from beam.model.events import Event
 from beam.model.message import Message, Options, base_of
 from beam.model.outcome import Outcome, Status
@@ -40,34 +40,12 @@ from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
 from beam.store.queue import Entry
 from beam.turns.choice import AUTO_MODES, face_of
-from beam.turns.handle import Stop, StopReason, stop_on_signals
+from beam.turns.handle import Stop, on_stop_signals
 
-_ACQUIRE_TIMEOUT_S, _ACQUIRE_PAUSE_S = 2.0, 0.05
+_PATIENCE_S = 2.0  # how long another process may still hold an agent
 _LONGEST_PAUSE_S = 0.2
 _REPORTED_FIGURES = ("tokens", "cost", "calls", "tools", "denials")  # capabilities
 OnEvent = Callable[[Event], None]
-
-
-class HeldAgent:
-    """One agent of a run, with the lease of its session. `is_new`: no message was sent to the agent in this run yet."""
-
-    def __init__(self, lease: AgentLease) -> None:
-        self.lease = lease
-        self.turns = asyncio.Lock()  # one at a time
-        self.is_new = True
-
-
-class StopAll(Stop):
-    """A request to stop a run. `reaches` is a callback that stops all turns of the run; its argument says who asked for
-    that."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reaches: Callable[[str], None] = lambda by: None
-
-    def request(self, reason: StopReason, *, by: str | None = None, why: str = "") -> None:
-        super().request(reason, by=by, why=why)
-        self.reaches(by or "a signal")
 
 
 class HeldAgents:
@@ -79,12 +57,12 @@ class HeldAgents:
         self.context = context
         self._multi_turn = multi_turn
         self._name = name
-        self._held: dict[AgentPaths, HeldAgent] = {}
-        self._opening = asyncio.Lock()
+        self._spoken: set[AgentPaths] = set()  # the agents to which a message was sent in this run
         self._stops: set[Stop] = set()
         self._why_stopped: tuple[str, bool] | None = None
         self._me = owner_text(tree.this_process())
-        self._wake: Wake | None = None  # one for all turns of all agents: the system takes 20 ms to end one
+        self._server: Server | None = None
+        self._serving: asyncio.Task[None] | None = None
 
     def session(self, agent: str) -> str:
         """Return the name that this agent has in queues and journals during the run."""
@@ -107,11 +85,11 @@ class HeldAgents:
 
         Raises NotFoundError, UntrustedError, LimitError or UsageError if the message is refused, and DiskError.
         """
-        context, paths = self.context, self.context.agent_paths(self.session(agent))
-        held = await self._hold(paths)
-        async with held.turns:
-            state = held.lease.log.state
-            is_new = held.is_new and (state.session is not None or state.fork is not None)
+        context, paths, asked = self.context, self.context.agent_paths(self.session(agent)), stop or Stop()
+
+        async def work(lease: AgentLease) -> Outcome:
+            state = lease.log.state
+            is_new = paths not in self._spoken and (state.session is not None or state.fork is not None)
             message = compose(
                 paths.agent,
                 text,
@@ -122,77 +100,43 @@ class HeldAgents:
                 options=msgspec.structs.replace(options, new=is_new),
             )
             message = msgspec.structs.replace(message, environment=fingerprint(context.environ, message.id))
-            return await self._run(held, message, seen, stop)
+            return await self._run(lease, message, seen, asked)
+
+        return await self._lend(paths, work, asked)
 
     async def deliver(self, message: Message, paths: AgentPaths, seen: OnEvent) -> Outcome:
         """Put this message into the agent's queue, run its turn in this process and return the outcome. `seen` is
         called with each event of the message."""
-        held = await self._hold(paths)
-        async with held.turns:
-            return await self._run(held, message, seen)
+        stop = Stop()
+        return await self._lend(paths, lambda lease: self._run(lease, message, seen, stop), stop)
 
     async def close(self) -> None:
         """End the kept processes, and release all agents."""
-        held, self._held = list(self._held.values()), {}
-        if self._wake is not None:
-            self._wake.close()
-            self._wake = None
-        for each in held:
-            with contextlib.suppress(BeamError):
-                await each.lease.end_kept_process("the run is over")
-        for each in held:
-            if self._is_replay:
-                with contextlib.suppress(BeamError):
-                    each.lease.log.journal.sync()
-            each.lease.hand_over_after_turn()
-
-    async def _hold(self, paths: AgentPaths) -> HeldAgent:
-        async with self._opening:
-            if paths not in self._held:
-                lease = await self._acquire_lease(paths)
-                tree.become_subreaper()
-                self._held[paths] = HeldAgent(lease)
-                self._listen(lease)
-            return self._held[paths]
-
-    def _listen(self, lease: AgentLease) -> None:
-        """Have the agent's turns handle each request as soon as it arrives. Do nothing in a replay: a replayed turn is
-        over too soon for a request."""
-        if self._is_replay:
+        server, self._server = self._server, None
+        if server is None or self._serving is None:
             return
-        if self._wake is None:
-            self._wake = Wake()
-            self._wake.on_change = self._wake_turns
-        self._wake.watch(lease.log.paths.control / "new")
+        for served in server.roster.all() if self._is_replay else ():
+            if served.lease is not None:
+                with contextlib.suppress(BeamError):
+                    served.lease.log.journal.sync()
+        server.ask_to_stop()
+        await self._serving
 
-    def _wake_turns(self) -> None:
-        for each in self._held.values():
-            each.lease.wake_turn()
+    async def _lend(
+        self, paths: AgentPaths, work: Callable[[AgentLease], Coroutine[Any, Any, Outcome]], stop: Stop
+    ) -> Outcome:
+        """Run this work under the agent's lease."""
+        if self._server is None:
+            discovery.remember_root(self.context.home, self.context.environ)
+            # A replayed turn is over too soon for a request.
+            self._server = Server(self.context, RUN, say=lambda line: None, poll_only=self._is_replay)
+            self._serving = asyncio.get_running_loop().create_task(self._server.serve())
+        return await self._server.lend(paths, work, stop, patience_s=_PATIENCE_S)
 
-    async def _acquire_lease(self, paths: AgentPaths) -> AgentLease:
-        context = self.context
-        discovery.create(context.home, paths)
-        discovery.remember_root(context.home, context.environ)
-        until = context.clock.monotonic() + _ACQUIRE_TIMEOUT_S
-        while (lease := AgentLease.acquire(context, paths)) is None:
-            if brokers.broker_serves_root(context.home):
-                with contextlib.suppress(UnfinishedError):
-                    await run_async(request(context, paths, "release", by="human"))
-            if context.clock.monotonic() > until:
-                raise UnfinishedError(
-                    f"{paths.agent} is held by another process",
-                    "wait for it; a scenario that runs already can be run under another name: --name NAME",
-                    subject=paths.agent,
-                )
-            await asyncio.sleep(_ACQUIRE_PAUSE_S)
+    async def _run(self, lease: AgentLease, message: Message, seen: OnEvent, stop: Stop) -> Outcome:
+        agent = lease.log.paths.agent
         if lease.blocked is not None:
-            why = lease.blocked
-            lease.close()
-            raise UnfinishedError(f"{paths.agent} is blocked: {why}", f"beam agent unblock {paths.agent}")
-        return lease
-
-    async def _run(self, held: HeldAgent, message: Message, seen: OnEvent, stop: Stop | None = None) -> Outcome:
-        lease, stop = held.lease, stop or Stop()
+            raise UnfinishedError(f"{agent} is blocked: {lease.blocked}", f"beam agent unblock {agent}")
         message = msgspec.structs.replace(message, only_by=self._me)
         self._stops.add(stop)
         if self._why_stopped is not None:
@@ -206,18 +150,17 @@ class HeldAgents:
         try:
             with files.without_sync() if self._is_replay else contextlib.nullcontext():
                 put(self.context, lease.log.paths, message)
-                held.is_new = False
+                self._spoken.add(lease.log.paths)
                 try:
                     return await self._run_until_over(lease, message.id, stop, via=message.options.via)
                 except BaseException as error:
                     with contextlib.suppress(BeamError):  # the first error says more
-                        _drop_message(
-                            lease, message.id, error.message if isinstance(error, BeamError) else "the run was ended"
-                        )
+                        why = error.message if isinstance(error, BeamError) else "the run was ended"
+                        _drop_message(lease, message.id, why)
                     raise
         finally:
             self._stops.discard(stop)
-            lease.log.watcher = _ignore
+            lease.log.watcher = ignore_event
 
     async def _run_until_over(self, lease: AgentLease, message_id: str, stop: Stop, *, via: str | None) -> Outcome:
         """Run the message until it has an outcome. If the policy asks for a retry, run it again. A message that still
@@ -274,9 +217,8 @@ async def deliver_here(context: RootContext, paths: AgentPaths, message: Message
 
     Raises UnfinishedError if another process holds the agent, SignalledError after a signal.
     """
-    agents, stop = HeldAgents(context), StopAll()
-    stop.reaches = agents.stop
-    with stop_on_signals(stop, by="human (signal)") as came:
+    agents = HeldAgents(context)
+    with on_stop_signals(lambda: agents.stop("human (signal)")) as came:
         await asyncio.sleep(0)
         try:
             outcome = await agents.deliver(message, paths, seen)
@@ -308,7 +250,3 @@ def _drop_message(lease: AgentLease, message_id: str, why: str) -> None:
         return  # an interrupted dead letter: the next holder finishes it
     closing.dead_letter(lease.log, entry, message, "dropped", why, status=Status.CANCELLED)
     lease.log.queue.remove(Entry(entry.position, entry.id, "dead"))
-
-
-def _ignore(event: Event) -> None:
-    """Ignore an event that belongs to no message of the run."""

@@ -13,7 +13,7 @@ from beam.broker.inbox import notifying
 from beam.broker.inbox.context import RootContext
 from beam.conversations.budget import BudgetMeter
 from beam.conversations.changes import FolderChanges
-from beam.conversations.held import HeldAgents, StopAll
+from beam.conversations.held import HeldAgents
 from beam.conversations.model_calls import ModelFolders, sum_counts
 from beam.conversations.recording import Recorder, Replay, has_turns
 from beam.conversations.repeat_worktree import RepeatWorktrees
@@ -31,7 +31,7 @@ from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending,
 from beam.conversations.step_files import real_paths
 from beam.conversations.steps import StepRunner
 from beam.secrets.redact import redact_event
-from beam.turns.handle import stop_on_signals
+from beam.turns.handle import on_stop_signals
 
 _REPLAY_NOTE = "the turns were answered from a recording: no agent ran, and no tool was run again"
 _FILL_NOTE = "some turns were answered from a recording, where no agent and no tool ran; the others by the agents"
@@ -45,10 +45,9 @@ async def play(scenario: Scenario, context: RootContext, options: RunOptions, wa
     Raises SignalledError after a signal, once all turns are over; the `outcome` of the error is the result so far.
     """
     run = _Run(scenario, context, options, lambda progress: watch(redact_event(progress)[0]))
-    stop = StopAll()
-    with stop_on_signals(stop, by="human (signal)") as came:
+    with on_stop_signals(lambda: run.stop("human (signal)")) as came:
         await asyncio.sleep(0)
-        result, _ = redact_event(await run.run_all(stop))  # values that --set filled into a command or a check
+        result, _ = redact_event(await run.run_all())  # values that --set filled into a command or a check
     if came:
         raise SignalledError(came[0], result, message="the run was stopped", hint="its turns are in `beam log`")
     return result
@@ -93,16 +92,16 @@ class _Run:
 
     def _stop_at_limit(self, why: str) -> None:
         self.meter.reached = self.meter.reached or why
-        self._stop(why)
+        self.stop(why)
 
-    def _stop(self, why: str) -> None:
+    def stop(self, why: str) -> None:
+        """Begin nothing more, and end the turns that run; a second call ends them immediately."""
         self.stopped = self.stopped or why
         if self.agents is not None:
             self.agents.stop(why)
 
-    async def run_all(self, stop: StopAll) -> RunResult:
+    async def run_all(self) -> RunResult:
         """Run all repeats, and return the result of the run."""
-        stop.reaches = self._stop
         began = self.context.clock.monotonic()
         times = self.options.repeat or self.scenario.times
         worktrees = RepeatWorktrees(self.scenario, self.context, times)

@@ -102,9 +102,15 @@ class _SignalListener:
 _listeners: WeakKeyDictionary[asyncio.AbstractEventLoop, _SignalListener] = WeakKeyDictionary()
 
 
+def stop_on_signals(stop: Stop, *, by: str) -> contextlib.AbstractContextManager[list[signal.Signals]]:
+    """Ask the turn to stop at SIGINT, SIGTERM and SIGHUP, inside the context. A second signal stops it immediately. The
+    rest is as in `on_stop_signals`."""
+    return on_stop_signals(lambda: stop.request("interrupted", by=by))
+
+
 @contextlib.contextmanager
-def stop_on_signals(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
-    """Ask the turn to stop at SIGINT, SIGTERM and SIGHUP, inside the context. A second signal stops it immediately.
+def on_stop_signals(react: Callable[[], object]) -> Iterator[list[signal.Signals]]:
+    """Call `react` at each SIGINT, SIGTERM and SIGHUP, inside the context.
 
     Yields a list, to which each signal that comes is added, also a signal that comes while the context ends. If several
     contexts share an event loop, each gets every signal. A signal that is ignored (nohup) stays ignored. Outside the
@@ -115,7 +121,7 @@ def stop_on_signals(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
 
     def on_signal(number: signal.Signals) -> None:
         came.append(number)
-        stop.request("interrupted", by=by)
+        react()
 
     listener = _listeners.setdefault(loop, _SignalListener(loop))
     listener.callbacks.append(on_signal)

@@ -77,7 +77,7 @@ def waits_and_was_seen(root: Root) -> str:
     why = waits(root)
     lease = root.hold("mine")
     assert step(lease).entries
-    lease.hand_over(start_worker=False)
+    lease.close()
     return why
 
 

@@ -20,7 +20,7 @@ from beam.base import __version__
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.broker.holder import registry
 from beam.broker.holder.registry import BrokerFile
-from beam.broker.serving import life
+from beam.broker.serving import broker as serving
 from beam.process import tree
 from beam.root.paths import RootPaths
 from beam.store.lock import try_lock
@@ -302,7 +302,7 @@ def test_a_broker_serves_in_the_foreground_and_its_log_has_the_time(
         options.pop("say")("hello")
         given.append((context, options))
 
-    monkeypatch.setattr(life, "run", run)
+    monkeypatch.setattr(serving, "run", run)
     monkeypatch.setattr(broker.os, "cpu_count", lambda: 3)
     written: list[str] = []
     broker.serve(root.context, cap=cap, poll=0.5, poll_only=True, idle=2.0, grace=3.0, write=written.append)

@@ -21,6 +21,7 @@ from beam.api.notify import TargetLine, TargetTried
 from beam.api.stream import Stream
 from beam.base.clock import Steps
 from beam.base.errors import BeamError, NotFoundError, UnsupportedError, UsageError
+from beam.broker.serving.kind import PROGRAM
 from beam.model import events
 from beam.model.message import Options, Recording
 from beam.model.notification import Notification
@@ -522,60 +523,27 @@ def test_an_agent_is_held_until_the_program_ends_its_part(root: Root, monkeypatc
     did: list[Any] = []
 
     class Server:
-        def __init__(self, lease: Any, stop: Any, names: Any, *, keeps: bool) -> None:
-            self.lease, self.stop = lease, stop
-            did.append(("holds", lease.log.paths.agent, names, keeps))
+        def __init__(self, context: Any, kind: Any, **_: Any) -> None:
+            did.append((context is root.context, kind))
+            self.stopped = asyncio.Event()
 
-        async def serve(self) -> bool:
-            while self.stop.reason is None:
-                await asyncio.sleep(0.001)
-            did.append((self.stop.reason, self.stop.by))
-            return False
+        async def hold(self, paths: Any) -> None:
+            did.append(paths.agent)
+
+        async def serve(self) -> None:
+            await self.stopped.wait()
+            did.append("over")
+
+        def ask_to_stop(self) -> None:
+            self.stopped.set()
 
     monkeypatch.setattr("beam.api.keeping.Server", Server)
-    monkeypatch.setattr("beam.process.tree.become_subreaper", lambda: did.append("reaps"))
-    root.place("worker")
     keeping = AgentKeeper(root.context)
     keeping.hold_now(root.place("worker"))
-    keeping.hold_now(root.place("worker"))
-    asyncio.run(keeping.hold(root.place("worker")))
-    busy = root.hold("other")
-    keeping.hold_now(root.place("other"))
-    busy.close()
-    assert keeping._held == {"worker"} and len(keeping._tasks) == 1
+    asyncio.run(keeping.hold(root.place("other")))
     keeping.close()
-    assert did == ["reaps", ("holds", "worker", set(), True), ("interrupted", "the end of its program's part")]
-    root.hold("worker").close()
-    assert keeping._held == keeping._stops == set() and not keeping._thread.is_alive()
-
-
-@pytest.mark.slow
-def test_what_waits_where_a_program_left_goes_to_its_sender_or_a_worker(
-    root: Root, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    did: list[Any] = []
-
-    class Server:
-        def __init__(self, *_: Any, **__: Any) -> None: ...
-
-        async def serve(self) -> bool:
-            return True
-
-    async def leave(paths: Any) -> None:
-        did.append(("left", paths.agent))
-
-    monkeypatch.setattr("beam.api.keeping.Server", Server)
-    monkeypatch.setattr("beam.api.keeping.wait_for_sender", leave)
-    monkeypatch.setattr(
-        "beam.broker.inbox.launch.ensure_worker", lambda context, paths: did.append(("runs", paths.agent))
-    )
-    for name in ("worker", "other"):
-        if name == "worker":
-            root.put(name)
-        keeping = AgentKeeper(root.context)
-        keeping.hold_now(root.place(name))
-        keeping.close()
-    assert did == [("left", "worker"), ("runs", "worker")]
+    assert did == [(True, PROGRAM), "worker", "other", "over"] and not keeping._thread.is_alive()
+    AgentKeeper(root.context).close()  # it held nothing
 
 
 # -- what is left: streams, idle agents, the usage of a team -----------------------------------------------------------

@@ -68,7 +68,7 @@ def test_an_agent_whose_messages_were_given_up_by_its_removal_is_not_idle(root: 
     assert manage._give_up_messages(lease) == 1
     with pytest.raises(NotFoundError, match="box was removed"):
         next(waiting)
-    lease.hand_over(start_worker=False)
+    lease.close()
 
 
 def test_a_state_that_does_not_come_in_time_stops_nothing(root: Root) -> None:

@@ -195,7 +195,7 @@ def newer(slow: Cli) -> Cli:
     """The same place, through a copy of beam that is of another version."""
     package = slow.base / "newer" / "beam"
     shutil.copytree(Path(beam_package.__file__).parent, package)
-    code = package / "base" / "version.py"
+    code = package / "base" / "__init__.py"
     code.write_text(code.read_text().replace(beam_package.__version__, NEWER))
     return slow.with_env({"PYTHONPATH": str(package.parent)})
 

@@ -12,7 +12,7 @@ from beam.base.errors import BeamError, DiskError
 from beam.broker.asking import mailbox, requests
 from beam.broker.asking.agent_requests import carry_out
 from beam.broker.inbox import launch
-from beam.broker.inbox.sender import Sender
+from beam.broker.inbox.context import Sender
 from beam.model import events
 from beam.model.message import (
     Message,

@@ -15,9 +15,9 @@ from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError, DiskError, NotFoundError
 from beam.broker.asking import mailbox
+from beam.broker.holder.calls import RunningTurn
 from beam.broker.holder.control import _Requests, answer_requests
 from beam.broker.holder.lease import AgentLease
-from beam.broker.holder.running import RunningTurn
 from beam.broker.inbox import closing
 from beam.model import events
 from beam.model.message import Payload, encode

@@ -14,9 +14,9 @@ import pytest
 from beam.base.errors import DiskError
 from beam.broker.holder import duty
 from beam.broker.inbox import launch
-from beam.broker.serving.loop import Broker
-from beam.broker.serving.served import ServedAgent
-from beam.broker.serving.wake import Wake
+from beam.broker.serving.kind import BROKER, Kind
+from beam.broker.serving.roster import ServedAgent
+from beam.broker.serving.server import Server
 from beam.model import events
 from beam.store import lanes
 from tests.broker.test_broker_control import ask
@@ -25,14 +25,14 @@ from tests.support.context import Root
 
 
 class Story:
-    """A broker that is polled by hand; `said` is its log."""
+    """A broker, or another server, that is polled by hand; `said` is its log."""
 
-    def __init__(self, root: Root, **options: Any) -> None:
+    def __init__(self, root: Root, *, kind: Kind = BROKER, **options: Any) -> None:
         self.root = root
         self.said: list[str] = []
         root.context = msgspec.structs.replace(root.context, recordings=Recordings())
-        self.broker = Broker(root.context, **{"cap": 2, "poll": 1.0, "say": self.said.append, **options})
-        self.broker._wake = Wake(poll_only=True)
+        given: Any = {"cap": 2, "poll": 1.0, "poll_only": True, "say": self.said.append, **options}
+        self.broker = Server(root.context, kind, **given)
 
     def poll(self) -> float:
         """Poll once; return the pause until the next poll."""
@@ -520,9 +520,7 @@ def test_a_root_that_is_lost_is_reported_and_nothing_more_is_claimed(
         root.put("worker")
         it.broker.lost = "the root is gone"
         it.broker._release_all()
-        lease = it.agent().lease
-        assert lease is not None
-        it.agent().lease = None
+        assert it.agent().lease is None
 
     assert play(root, story).said == ["the root is gone: nothing more is claimed"]
     assert ensured == []
@@ -546,7 +544,7 @@ def test_turns_that_run_when_a_broker_stops_have_a_time_of_grace_and_are_then_in
     root.put("worker")
     stops: list[Any] = []
 
-    async def until_stopped(lease: Any, due: Any, stop: Any) -> None:
+    async def until_stopped(lease: Any, due: Any, stop: Any, **_: Any) -> None:
         stops.append(stop)
         while stop.reason is None or (is_forced and not stop.hard):
             await asyncio.sleep(0)

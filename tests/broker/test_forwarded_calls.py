@@ -11,10 +11,9 @@ from msgspec import Raw
 
 from beam.agents.link import Act, Query, Set, Steer
 from beam.base.errors import UsageError
-from beam.broker.holder.calls import _call_of
+from beam.broker.holder.calls import RunningTurn, _call_of
 from beam.broker.holder.control import answer_requests
 from beam.broker.holder.lease import AgentLease
-from beam.broker.holder.running import RunningTurn
 from beam.model import events
 from beam.model.state import OpenTurn
 from beam.process import tree

@@ -227,12 +227,6 @@ def test_a_mailbox_is_never_run(root: Root) -> None:
     lease.close()
 
 
-def test_leaving_says_whether_something_waits(root: Root) -> None:
-    assert root.hold("worker").hand_over(start_worker=False) is False
-    root.put("worker")
-    assert root.hold("worker").hand_over(start_worker=False) is True
-
-
 def test_the_known_digest_is_that_of_the_message(root: Root) -> None:
     message = root.put("worker")
     lease = root.hold("worker")

@@ -22,10 +22,10 @@ from beam.broker.holder import stranded
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox import launch, standing
 from beam.broker.inbox.context import RootContext
-from beam.broker.serving.life import run
-from beam.broker.serving.loop import Broker
-from beam.broker.serving.roster import Roster
-from beam.broker.serving.served import ServedAgent
+from beam.broker.serving.broker import run
+from beam.broker.serving.kind import BROKER
+from beam.broker.serving.roster import Roster, ServedAgent
+from beam.broker.serving.server import Server
 from beam.broker.serving.wake import Wake
 from beam.model.events import MessageClaimed, QueuePaused, TurnFinished
 from beam.model.message import Options
@@ -52,7 +52,7 @@ def serve(root: Root, done: list[str], *, cap: int, poll_only: bool = False) -> 
     said: list[str] = []
 
     async def story() -> None:
-        broker = Broker(real_time(root), cap=cap, poll=0.05, poll_only=poll_only, say=said.append)
+        broker = Server(real_time(root), BROKER, cap=cap, poll=0.05, poll_only=poll_only, say=said.append)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
             while any(root.boxes(agent) for agent in done):
@@ -91,7 +91,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
     monkeypatch.setattr(launch, "start_worker_process", lambda _root, place, _environ: started.append(place.agent))
 
     async def story() -> None:
-        broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        broker = Server(real_time(root), BROKER, cap=1, poll=0.05, say=lambda _: None)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
             while "worker" not in broker.roster.agents or not broker.roster.agents["worker"].missed:
@@ -115,7 +115,7 @@ def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_pat
     missed: list[int] = []
 
     async def story() -> None:
-        broker = Broker(real_time(root), cap=1, poll=60, say=lambda _: None)
+        broker = Server(real_time(root), BROKER, cap=1, poll=60, say=lambda _: None)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
             while not broker.roster.agents or not broker.roster.agents["worker"].missed:
@@ -146,7 +146,7 @@ def test_a_broker_gives_up_what_expires_while_the_queue_is_paused(tmp_path: Path
     late = root.put("worker", deadline=soon(2.5))  # a directory that changed a second ago is looked at again anyway
 
     async def story() -> None:
-        broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        broker = Server(real_time(root), BROKER, cap=1, poll=0.05, say=lambda _: None)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
             while root.boxes("worker") != {"dead": [late.id]}:
@@ -162,7 +162,7 @@ def test_a_broker_gives_up_what_expires_while_other_agents_have_all_its_turns(tm
     root = Root(tmp_path)
 
     async def story() -> None:
-        broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        broker = Server(real_time(root), BROKER, cap=1, poll=0.05, say=lambda _: None)
         root.place("worker")
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
@@ -199,7 +199,7 @@ def test_a_link_in_place_of_an_agent_is_reported_and_the_others_are_served(tmp_p
 
     async def story() -> list[str]:
         said: list[str] = []
-        broker = Broker(real_time(root), cap=2, poll=0.05, say=said.append)
+        broker = Server(real_time(root), BROKER, cap=2, poll=0.05, say=said.append)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
             while root.boxes("worker") or not any("symbolic link" in line for line in said):
@@ -293,7 +293,7 @@ def test_a_broker_that_has_nothing_to_do_asks_to_be_told_of_each_directory_once(
     monkeypatch.setattr(Inotify, "add", counted)
 
     async def story() -> None:
-        broker = Broker(real_time(root), cap=1, poll=0.02, say=lambda line: None)
+        broker = Server(real_time(root), BROKER, cap=1, poll=0.02, say=lambda line: None)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
             while root.context.home.root / "agents" not in asked:
@@ -363,7 +363,7 @@ def watched(root: Root, *steps: tuple[Callable[[], object], str]) -> list[str]:
     said: list[str] = []
 
     async def story() -> None:
-        broker = Broker(real_time(root), cap=1, poll=0.02, poll_only=True, say=said.append)
+        broker = Server(real_time(root), BROKER, cap=1, poll=0.02, poll_only=True, say=said.append)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
             for step, words in steps:
@@ -446,7 +446,7 @@ def test_a_message_that_waits_for_another_agents_turn_stays_waiting_when_trust_l
     waiting = root.put("second")
 
     async def story() -> None:
-        broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        broker = Server(real_time(root), BROKER, cap=1, poll=0.05, say=lambda _: None)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
             while not (served := broker.roster.agents.get("second")) or served.next is None or served.stamps is None:
@@ -496,7 +496,7 @@ def test_a_listing_that_fails_ends_no_turn_is_said_once_and_is_tried_again(
     said: list[str] = []
 
     async def story() -> None:
-        broker = Broker(real_time(root), cap=2, poll=0.05, poll_only=poll_only, say=said.append)
+        broker = Server(real_time(root), BROKER, cap=2, poll=0.05, poll_only=poll_only, say=said.append)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
             while not (served := broker.roster.agents.get("first")) or not served.is_busy:
@@ -547,7 +547,7 @@ def test_a_broker_that_can_not_list_the_agents_when_it_stops_releases_those_it_h
     monkeypatch.setattr(Roster, "release", let_go_and_send)
 
     async def story() -> None:
-        broker = Broker(real_time(root), cap=1, poll=0.05, say=said.append)
+        broker = Server(real_time(root), BROKER, cap=1, poll=0.05, say=said.append)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
             while not broker.roster.agents or not all(served.lease for served in broker.roster.agents.values()):

@@ -16,8 +16,8 @@ from beam.broker.asking import mailbox
 from beam.broker.asking.follow import outcome_in
 from beam.broker.holder import duty
 from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.context import Sender
 from beam.broker.inbox.outbox import Outboxes
-from beam.broker.inbox.sender import Sender
 from beam.model import events
 from beam.model.message import SessionContext
 from beam.store.journal import read_state

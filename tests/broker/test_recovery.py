@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from beam.base import files
+from beam.broker.inbox.context import Sender
 from beam.broker.inbox.outbox import Outboxes
-from beam.broker.inbox.sender import Sender
 from beam.model import events
 from beam.model.events import Owner
 from beam.model.message import Message

@@ -1,4 +1,5 @@
-"""A server of one agent: which messages it runs, and why it leaves others. Turns are answered from recordings."""
+"""A server of one agent, as a worker, a Python program and a run have it: which messages it runs, why it leaves others,
+and what it keeps. It is polled by hand on a clock that stands still; turns are answered from recordings."""
 
 from __future__ import annotations
 
@@ -10,101 +11,93 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from beam.base.errors import UnfinishedError
 from beam.broker.holder import duty, registry, stranded
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox.build_request import plan_turn
-from beam.broker.serving import server
-from beam.broker.serving.server import Server, has_sender_environment, wait_for_sender
+from beam.broker.serving.kind import PROGRAM, RUN, WORKER, has_sender_environment
 from beam.model import events
 from beam.model.message import Message, Options, RuleLists
 from beam.model.settings import AgentSettings
 from beam.process.program import fingerprint
-from beam.store.queue import Queue
 from beam.turns.choice import choose_face
 from beam.turns.handle import Stop
 from beam.turns.input import turn_of
 from beam.turns.process import ReuseKey
 from tests.broker.test_broker_control import ask
-from tests.broker.test_turn import Recordings
+from tests.broker.test_broker_steps import Kept, Story, play
 from tests.support.context import Root
 
 
 @pytest.fixture(autouse=True)
-def recorded(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    root.context = msgspec.structs.replace(root.context, recordings=Recordings())
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "broker_serves_root", lambda home: False)
-
-
-class Process:
-    """Stands in for a kept process; `ended` are the reasons for which it was."""
-
-    def __init__(self, lease: AgentLease) -> None:
-        self.lease = lease
-        self.ended: list[tuple[str, bool]] = []
-        lease.keeper.process = cast(Any, self)
-        cast(Any, lease).end_kept_process = self.end
-        cast(Any, lease).why_kept_ends = lambda: ""
-
-    async def end(self, why: str, *, hard: Any) -> None:
-        if self.lease.keeper.process is not None:
-            self.ended.append((why, hard()))
-        self.lease.keeper.process = None
-
-    def drop(self) -> None:
-        pass
-
-
-def serve(
-    lease: AgentLease, stop: Stop | None = None, declined: set[str] | None = None, *, keeps: bool = False
-) -> bool:
-    async def served() -> bool:
-        return await Server(lease, stop or Stop(), set() if declined is None else declined, keeps=keeps).serve()
-
-    return asyncio.run(served())
 
 
 def ran(root: Root) -> list[str | None]:
     return [event.message_id for event in root.events("worker") if isinstance(event, events.TurnFinished)]
 
 
+def lease_of(it: Story) -> Any:
+    """The lease of `worker`, which the server holds from now on."""
+    served = it.broker.roster.add(it.root.place("worker"))
+    lease = it.broker._acquire_lease(served)
+    assert lease is not None
+    return lease
+
+
+async def poll(it: Story, times: int = 10) -> None:
+    """Poll, and let what began in the poll end, until the server stops or so many times."""
+    for _ in range(times):
+        if not it.broker.stopping:
+            it.poll()
+            await it.finish()
+
+
+def serve_worker(root: Root, story: Any, **options: Any) -> Story:
+    return play(root, story, kind=WORKER, idle=0.0, **options)
+
+
 @pytest.mark.slow
-def test_all_that_waits_is_run_and_then_the_holder_ends(root: Root) -> None:
+def test_all_that_waits_is_run_and_then_the_agent_is_free_and_the_server_ends(root: Root) -> None:
     ids = [root.put("worker").id, root.put("worker").id]
-    lease = root.hold("worker")
-    assert serve(lease) is False
-    assert (ran(root), root.boxes("worker"), lease.keeper.keeps) == (ids, {}, False)
 
+    async def story(it: Story) -> None:
+        lease = lease_of(it)
+        await poll(it)
+        assert (it.broker.stopping, it.agent().lease, lease.keeper.keeps) == (True, None, False)
 
-def test_a_holder_that_is_asked_to_stop_runs_nothing_more(root: Root) -> None:
-    message = root.put("worker")
-
-    async def served() -> bool:
-        stop = Stop()
-        stop.request("interrupted", by="a test")
-        return await Server(root.hold("worker"), stop, set()).serve()
-
-    assert asyncio.run(served()) is False
-    assert root.boxes("worker") == {"new": [message.id]}
+    assert serve_worker(root, story).said == []
+    assert (ran(root), root.boxes("worker")) == (ids, {})
 
 
 @pytest.mark.slow
-def test_a_holder_whose_agent_is_wanted_or_blocked_leaves_it(root: Root) -> None:
+def test_an_agent_that_a_command_wants_is_left_to_it_and_what_waits_is_run_a_second_later(root: Root) -> None:
     message = root.put("worker")
-    lease = root.hold("worker")
-    lease.is_wanted = True
-    assert serve(lease) is False
-    lease.is_wanted, lease.blocked = False, "why"
-    assert serve(lease) is False
-    assert root.boxes("worker") == {"new": [message.id]}
+
+    async def story(it: Story) -> None:
+        lease_of(it).is_wanted = True
+        await poll(it)
+        assert (it.agent().lease, root.boxes("worker"), it.broker.stopping) == (None, {"new": [message.id]}, False)
+        it.later(1)
+        await poll(it)
+        assert it.broker.stopping
+
+    serve_worker(root, story)
+    assert ran(root) == [message.id]
 
 
 @pytest.mark.slow
 def test_a_damaged_message_does_not_keep_the_next_from_its_turn(root: Root) -> None:
     broken, message = root.put("worker"), root.put("worker")
-    lease = root.hold("worker")
     path = next(path for path in (root.place("worker").queue / "new").iterdir() if broken.id in path.name)
     path.write_bytes(b"{")
-    assert serve(lease) is False
+
+    async def story(it: Story) -> None:
+        lease_of(it)
+        await poll(it)
+
+    serve_worker(root, story)
     assert (ran(root), root.boxes("worker")) == ([message.id], {"dead": [broken.id]})
 
 
@@ -112,15 +105,46 @@ def test_a_damaged_message_does_not_keep_the_next_from_its_turn(root: Root) -> N
 def test_a_message_from_another_environment_is_left_to_its_sender_only_where_a_process_is_kept(root: Root) -> None:
     plain = root.put("worker", environment="another")
     asks = root.put("worker", environment="another", options=Options(keep=60.0))
-    lease = root.hold("worker")
-    declined: set[str] = set()
-    assert serve(lease, declined=declined) is True
-    assert (ran(root), declined, root.boxes("worker")) == ([plain.id], {asks.id}, {"new": [asks.id]})
-    assert serve(lease, declined=declined) is False
-    assert ran(root) == [plain.id, asks.id]
+
+    async def story(it: Story) -> None:
+        lease_of(it)
+        await poll(it)
+        assert (ran(root), root.boxes("worker"), it.agent().lease) == ([plain.id], {"new": [asks.id]}, None)
+        for _ in range(49):
+            it.later(0.1)
+            it.poll()
+        assert (ran(root), it.broker.stopping) == ([plain.id], False)
+        it.later(0.2)
+        await poll(it)
+        assert it.broker.stopping
+
+    serve_worker(root, story)
+    assert ran(root) == [plain.id, asks.id], "nobody took it: it is run here rather than never"
     notes = [(event.text, event.message_id) for event in root.events("worker") if isinstance(event, events.Notice)]
     assert ("it runs in the environment of an earlier sender, for its own is gone", asks.id) in notes
     assert [text for text, message_id in notes if message_id == plain.id and "environment" in text] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_message_that_its_sender_took_is_waited_for_no_longer(root: Root, is_held: bool) -> None:
+    root.put("worker", environment="another", options=Options(keep=60.0))
+
+    async def story(it: Story) -> None:
+        lease_of(it)
+        await poll(it)
+        sender = root.hold("worker")
+        if not is_held:
+            for entry in sender.log.queue.entries("new"):
+                sender.log.queue.remove(entry)
+            sender.close()
+        it.later(0.2)
+        await poll(it)
+        assert it.broker.stopping
+        sender.close()
+
+    serve_worker(root, story)
+    assert ran(root) == []
 
 
 def test_an_environment_is_that_of_the_sender_if_its_fingerprint_is(root: Root) -> None:
@@ -136,28 +160,28 @@ def test_an_environment_is_that_of_the_sender_if_its_fingerprint_is(root: Root) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("keeps", "seconds", "granted"), [(False, None, None), (False, 60.0, 60.0), (True, None, math.inf)]
+    ("kind", "seconds", "is_served", "granted"),
+    [
+        (WORKER, None, False, []),
+        (WORKER, 60.0, False, [60.0]),
+        (WORKER, 60.0, True, []),
+        (PROGRAM, None, False, [math.inf]),
+    ],
 )
-def test_the_process_of_a_turn_is_kept_for_as_long_as_was_asked(
-    root: Root, keeps: bool, seconds: float | None, granted: float | None
+def test_the_process_of_a_turn_is_kept_for_as_long_as_was_asked_unless_a_broker_serves(
+    root: Root, monkeypatch: pytest.MonkeyPatch, kind: Any, seconds: float | None, is_served: bool, granted: list[float]
 ) -> None:
+    monkeypatch.setattr(registry, "broker_serves_root", lambda home: is_served)
     root.put("worker", options=Options(keep=seconds) if seconds else Options())
-    lease = root.hold("worker")
     grants: list[float] = []
-    lease.keeper.grant = grants.append  # type: ignore[method-assign]
-    serve(lease, keeps=keeps)
-    assert grants == ([] if granted is None else [granted])
 
+    async def story(it: Story) -> None:
+        lease_of(it).keeper.grant = grants.append
+        it.poll()
+        await it.finish()
 
-@pytest.mark.slow
-def test_nothing_is_kept_where_a_broker_serves(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    root.put("worker", options=Options(keep=60.0))
-    monkeypatch.setattr(registry, "broker_serves_root", lambda home: True)
-    lease = root.hold("worker")
-    grants: list[float] = []
-    lease.keeper.grant = grants.append  # type: ignore[method-assign]
-    assert serve(lease) is False
-    assert (grants, len(ran(root))) == ([], 1)
+    play(root, story, kind=kind)
+    assert (grants, len(ran(root))) == (granted, 1)
 
 
 @pytest.mark.parametrize(
@@ -167,52 +191,41 @@ def test_nothing_is_kept_where_a_broker_serves(root: Root, monkeypatch: pytest.M
 def test_a_kept_process_is_ended_where_it_may_not_stay(
     root: Root, monkeypatch: pytest.MonkeyPatch, why: str, ended: str
 ) -> None:
-    lease = root.hold("worker")
-    process = Process(lease)
-    if why == "the root is gone":
-        monkeypatch.setattr(lease, "is_in_place", lambda: False)
-    elif why == "served":
-        monkeypatch.setattr(registry, "broker_serves_root", lambda home: True)
-    else:
-        monkeypatch.setattr(lease, "why_kept_ends", lambda: "" if lease.keeper.process is None else why)
-    message = root.put("worker") if why == "late" else None
-    assert serve(lease) is False
-    assert process.ended == [(ended, False)]
-    assert ran(root) == ([message.id] if message is not None else [])
-
-
-def test_a_message_that_comes_while_a_holder_gives_way_to_a_broker_is_the_brokers(
-    root: Root, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The holder would not keep its process, and the next turn would have to start one."""
-    lease = root.hold("worker")
-    process = Process(lease)
-    monkeypatch.setattr(registry, "broker_serves_root", lambda home: True)
     message = root.put("worker")
-    assert serve(lease) is False
-    assert (process.ended, ran(root)) == ([("a broker serves the agent from now on", False)], [])
-    assert root.boxes("worker")["new"] == [message.id]
+
+    async def story(it: Story) -> None:
+        lease = lease_of(it)
+        kept = Kept(it, "worker", why=why if why == "late" else "")
+        if why == "the root is gone":
+            monkeypatch.setattr(lease, "is_in_place", lambda: False)
+        elif why == "served":
+            monkeypatch.setattr(registry, "broker_serves_root", lambda home: True)
+        await poll(it)
+        assert kept.ended == [(ended, False)]
+        if why != "late":  # the message is the broker's, if it takes it
+            assert (ran(root), it.agent().lease, it.broker.stopping) == ([], None, False)
+            it.later(1)
+            await poll(it)
+        assert it.broker.stopping
+
+    serve_worker(root, story)
+    assert ran(root) == [message.id]
 
 
-def test_a_holder_that_ends_ends_its_kept_process_and_watches_nothing(root: Root) -> None:
-    lease = root.hold("worker")
-    process = Process(lease)
+@pytest.mark.slow
+def test_a_server_that_is_asked_to_stop_runs_nothing_more_and_ends_what_it_keeps(root: Root) -> None:
+    message = root.put("worker")
 
-    async def served() -> bool:
-        stop = Stop()
-        holder = Server(lease, stop, set())
-        serving = asyncio.ensure_future(holder.serve())
-        while not stop.reason:
-            await asyncio.sleep(0)
-            if lease.keeper.on_exit == holder._wake.end_wait:
-                assert lease.calls.on_answer == holder._handle_answer
-                stop.request("interrupted", by="a test")
-                stop.request("interrupted", by="a test")
-        return await serving
+    async def story(it: Story) -> None:
+        lease_of(it)
+        kept = Kept(it, "worker")
+        it.broker.ask_to_stop()
+        it.broker.ask_to_stop()
+        await it.broker.serve()
+        assert (kept.ended, it.agent().lease) == ([("its holder ends", True)], None)
 
-    assert asyncio.run(served()) is False
-    assert process.ended == [("its holder ends", True)]
-    assert lease.keeper.on_exit is server._do_nothing
+    serve_worker(root, story)
+    assert root.boxes("worker") == {"new": [message.id]}
 
 
 def test_after_a_turn_whose_process_is_kept_the_stranded_lanes_are_rescued(
@@ -220,55 +233,164 @@ def test_after_a_turn_whose_process_is_kept_the_stranded_lanes_are_rescued(
 ) -> None:
     rescued: list[str] = []
     monkeypatch.setattr(stranded, "start_lane_workers", lambda context, paths: rescued.append(paths.agent))
-    lease = root.hold("worker")
     message = root.put("worker")
-    process = Process(lease)
 
     async def run_first(lease: AgentLease, due: duty.DueWork, stop: Stop, *, begun: Any) -> bool:
         assert [entry.id for entry in due.entries] == [message.id]
         begun(message)
         assert lease.keeper.keeps is True
         lease.log.queue.remove(due.entries[0])
-        stop.request("interrupted", by="a test")
         return True
 
     monkeypatch.setattr(duty, "run_first", run_first)
-    serve(lease)
-    assert (rescued, len(process.ended)) == (["worker"], 1)
+
+    async def story(it: Story) -> None:
+        lease_of(it)
+        Kept(it, "worker")
+        await poll(it)
+        assert not it.broker.stopping
+        assert it.broker._pause_s() == 1.0, "the root and a broker are looked for"
+
+    serve_worker(root, story)
+    assert rescued == ["worker"]
 
 
-@pytest.mark.parametrize(
-    ("due", "now", "pause"), [(None, 3.0, 1.0), (3.25, 3.0, 0.25), (9.0, 3.0, 1.0), (1.0, 3.0, 0.0)]
-)
-def test_a_kept_process_is_looked_at_when_it_is_due_and_at_least_every_second(
-    due: float | None, now: float, pause: float
+@pytest.mark.slow
+def test_a_request_is_answered_while_a_process_is_kept(root: Root) -> None:
+    async def story(it: Story) -> None:
+        lease = lease_of(it)
+        Kept(it, "worker")
+        await poll(it)
+        ask(root, "worker", "pause")
+        it.later(1)
+        await poll(it, 1)
+        assert lease.log.state.paused
+
+    serve_worker(root, story)
+
+
+# -- a program ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_program_holds_an_agent_while_there_is_work(root: Root, workers: list[str]) -> None:
+    root.put("worker")
+
+    async def story(it: Story) -> None:
+        served = await it.broker.hold(root.place("worker"))
+        assert served is it.agent() and await it.broker.hold(root.place("worker")) is served
+        await poll(it)
+        assert (it.broker.roster.all(), it.broker.stopping) == ([], False)
+
+    play(root, story, kind=PROGRAM)
+    assert (len(ran(root)), workers) == (1, [])
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The agents for which a worker would have been started; none is."""
+    started: list[str] = []
+    monkeypatch.setattr("beam.broker.inbox.launch.start_worker", lambda context, paths: started.append(paths.agent))
+    return started
+
+
+def test_a_program_does_not_wait_for_an_agent_that_another_process_holds(root: Root) -> None:
+    other = root.hold("worker")
+
+    async def story(it: Story) -> None:
+        assert await it.broker.hold(root.place("worker")) is None
+        assert it.broker.roster.all() == []
+
+    play(root, story, kind=PROGRAM)
+    other.close()
+
+
+@pytest.mark.slow
+def test_an_error_of_one_agent_makes_a_program_leave_it_to_a_worker(
+    root: Root, monkeypatch: pytest.MonkeyPatch, workers: list[str]
 ) -> None:
-    clock = SimpleNamespace(monotonic=lambda: now)
-    lease = SimpleNamespace(
-        keeper=SimpleNamespace(next_check=lambda: due), log=SimpleNamespace(context=SimpleNamespace(clock=clock))
-    )
-    assert Server._pause_s(cast(Any, SimpleNamespace(_lease=lease))) == pause
+    root.put("worker")
+
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("in a step")
+
+    async def story(it: Story) -> None:
+        await it.broker.hold(root.place("worker"))
+        monkeypatch.setattr(duty, "step", fails)
+        await poll(it)
+        assert (it.broker.roster.all(), it.broker.stopping) == ([], False)
+
+    play(root, story, kind=PROGRAM)
+    assert workers == ["worker"]
 
 
-def test_a_message_that_waits_for_its_time_is_waited_for_in_short_pauses(
-    root: Root, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_what_was_left_to_a_sender_gets_a_worker_when_the_program_ends_before_the_sender_came(
+    root: Root, monkeypatch: pytest.MonkeyPatch, workers: list[str]
 ) -> None:
-    lease = root.hold("worker")
-    pauses = iter([5.0, 0.05, None])
-    waits: list[float] = []
+    root.put("worker", environment="another")
 
-    async def wait(seconds: float) -> None:
-        waits.append(seconds)
+    async def sleep(seconds: float) -> None:
+        root.clock.sleep(seconds)
 
-    monkeypatch.setattr(duty, "step", lambda lease: duty.DueWork(pause_s=next(pauses)))
+    async def story(it: Story) -> None:
+        await it.broker.hold(root.place("worker"))
+        await poll(it)
+        assert it.agent().lease is None
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        it.broker.ask_to_stop()
+        await it.broker.serve()
+        assert 4.5 < root.clock.elapsed < 5.5
 
-    async def served() -> None:
-        stop = Stop()
-        monkeypatch.setattr(stop, "wait", wait)
-        assert await Server(lease, stop, set()).serve() is False
+    play(root, story, kind=PROGRAM)
+    assert (ran(root), workers) == ([], ["worker"])
 
-    asyncio.run(served())
-    assert waits == [0.2, 0.05]
+
+# -- a run of a scenario -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_run_runs_only_what_it_is_lent_and_answers_requests_between(root: Root, workers: list[str]) -> None:
+    message = root.put("worker")
+
+    async def story(it: Story) -> None:
+        async def work(lease: AgentLease) -> str:
+            await asyncio.sleep(0)
+            return lease.log.paths.agent
+
+        both = [it.broker.lend(root.place("worker"), work, Stop(), patience_s=0.0) for _ in range(2)]
+        assert await asyncio.gather(*both) == ["worker", "worker"]
+        assert (it.poll(), it.agent().next, it.agent().is_busy) == (1.0, None, False)
+        ask(root, "worker", "pause")
+        it.later(1)
+        it.poll()
+        lease = it.agent().lease
+        assert lease is not None and lease.log.state.paused
+        ask(root, "worker", "resume")
+        it.later(1)
+        it.poll()
+        it.broker.ask_to_stop()
+        await it.broker.serve()
+
+    play(root, story, kind=RUN)
+    assert (root.boxes("worker"), workers) == ({"new": [message.id]}, ["worker"])
+
+
+def test_a_run_is_told_of_an_agent_that_another_process_holds(root: Root) -> None:
+    other = root.hold("worker")
+
+    async def story(it: Story) -> None:
+        async def work(lease: AgentLease) -> None:
+            raise AssertionError
+
+        with pytest.raises(UnfinishedError, match="worker is held by another process"):
+            await it.broker.lend(root.place("worker"), work, Stop(), patience_s=0.0)
+
+    play(root, story, kind=RUN)
+    other.close()
+
+
+# -- which process a message needs -------------------------------------------------------------------------------------
 
 
 def kept_key(lease: AgentLease, message: Message) -> ReuseKey:
@@ -290,11 +412,8 @@ def left(lease: AgentLease, key: ReuseKey | None, message: Message, declined: se
     if key is not None:
         lease.keeper.process, lease.keeper.key = cast(Any, SimpleNamespace(drop=lambda: None)), key
 
-    async def asked() -> str:
-        return Server(lease, Stop(), declined or set())._why_left_to_sender(message)
-
     try:
-        return asyncio.run(asked())
+        return WORKER.why_left_to_sender(lease, message, declined or set())
     finally:
         lease.close()
 
@@ -349,74 +468,3 @@ def test_other_settings_another_session_or_another_folder_need_another_process(r
     assert left(root.hold("bot"), None, message) == ""
     assert left(root.hold("bot"), msgspec.structs.replace(key, cwd="/"), message, {message.id}) == ""
     assert left(root.hold("bot"), key, root.message("nobody", options=Options(new=True))) == ""
-
-
-@pytest.mark.slow
-def test_a_request_is_answered_while_a_process_is_kept(root: Root) -> None:
-    lease = root.hold("worker")
-    process = Process(lease)
-
-    async def served() -> None:
-        stop = Stop()
-        serving = asyncio.ensure_future(Server(lease, stop, set()).serve())
-        await asyncio.sleep(0)
-        ask(root, "worker", "pause")
-        async with asyncio.timeout(10):
-            while not lease.log.state.paused:
-                await asyncio.sleep(0.001)
-        stop.request("interrupted", by="a test")
-        await serving
-
-    asyncio.run(served())
-    assert process.ended == [("its holder ends", False)]
-
-
-def test_what_comes_later_than_the_first_is_no_longer_waited_for() -> None:
-    ended: list[str] = []
-
-    async def soon() -> None:
-        ended.append("soon")
-
-    async def never() -> None:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            ended.append("cancelled")
-            raise
-
-    asyncio.run(asyncio.wait_for(Server._wait_for_first(cast(Any, None), soon(), never()), 5))
-    assert ended == ["soon", "cancelled"]
-
-
-@pytest.mark.parametrize(
-    ("is_root_there", "is_served", "why"),
-    [
-        (True, False, ""),
-        (False, False, "the root is gone"),
-        (True, True, "a broker serves the agent from now on"),
-    ],
-)
-def test_a_kept_process_is_let_go_when_the_root_is_gone_or_a_broker_serves(
-    monkeypatch: pytest.MonkeyPatch, is_root_there: bool, is_served: bool, why: str
-) -> None:
-    monkeypatch.setattr(server.registry, "broker_serves_root", lambda _: is_served)
-    lease = SimpleNamespace(is_in_place=lambda: is_root_there, log=SimpleNamespace(context=SimpleNamespace(home=None)))
-    assert Server._why_release(cast(Any, SimpleNamespace(_lease=lease))) == why
-
-
-def test_a_message_that_its_sender_ran_meanwhile_is_waited_for_no_longer(
-    root: Root, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[float] = []
-
-    async def pause(seconds: float) -> None:
-        looks.append(seconds)
-        if len(looks) == 3:
-            queue.remove(queue.entries("new")[0])
-
-    root.put("box")
-    paths = root.place("box")
-    queue = Queue(paths.queue, paths.put_lock)
-    monkeypatch.setattr(asyncio, "sleep", pause)
-    asyncio.run(wait_for_sender(paths))
-    assert len(looks) == 3

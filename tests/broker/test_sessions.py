@@ -9,7 +9,7 @@ import pytest
 
 from beam.base.errors import LimitError
 from beam.broker.holder import turn as agent_turn
-from beam.broker.holder.sessions import session_lock
+from beam.broker.holder.lease import session_lock
 from beam.model import events
 from beam.model.outcome import Status
 from beam.turns.handle import Stop

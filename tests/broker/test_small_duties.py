@@ -15,9 +15,8 @@ import pytest
 from beam.base.errors import CorruptError, DiskError, LimitError, NotFoundError, UnfinishedError, UsageError
 from beam.broker.asking import mailbox
 from beam.broker.holder import recovery, registry, stranded
-from beam.broker.holder.lease import AgentLease
+from beam.broker.holder.lease import AgentLease, session_lock
 from beam.broker.holder.registry import BrokerFile
-from beam.broker.holder.sessions import session_lock
 from beam.broker.inbox import closing, failure, launch
 from beam.broker.inbox.context import RootContext
 from beam.broker.serving.roster import Roster
@@ -86,7 +85,9 @@ def test_a_lease_that_is_handed_over_starts_a_worker_for_what_waits(
     monkeypatch.setattr(stranded, "start_lane_workers", lambda context, paths: rescued.append(paths.agent))
     assert root.hold("worker").hand_over() is False
     root.put("worker")
-    assert root.hold("worker").hand_over(start_worker=False) is True
+    lease = root.hold("worker")
+    lease.close()
+    assert lease.has_runnable_work()
     assert (started, rescued) == ([], ["worker"])
     assert root.hold("worker").hand_over() is True
     lease = root.hold("worker")

@@ -15,9 +15,8 @@ import pytest
 
 from beam.base.errors import DiskError, LimitError, ShortageError, UntrustedError
 from beam.broker.holder import turn as turns
-from beam.broker.holder.lease import AgentLease
-from beam.broker.holder.running import RunningTurn
-from beam.broker.holder.sessions import session_lock
+from beam.broker.holder.calls import RunningTurn
+from beam.broker.holder.lease import AgentLease, session_lock
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, Options

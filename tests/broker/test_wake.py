@@ -20,9 +20,9 @@ def test_a_file_that_appears_wakes_and_names_its_directory(tmp_path: Path) -> No
             (tmp_path / name).mkdir()
         (tmp_path / "elsewhere" / "file").touch()
         wake = Wake()
-        assert wake.can_notify
         for name in ("a", "b", "gone"):
             wake.watch(tmp_path / name)
+        assert wake.can_notify
         (tmp_path / "elsewhere" / "file").rename(tmp_path / "b" / "file")
         async with asyncio.timeout(LONG_S):
             await wake.wait(LONG_S * 2)

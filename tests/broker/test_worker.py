@@ -84,7 +84,7 @@ def test_a_signal_stops_the_worker_and_what_waits_goes_on_waiting(root: Root, mo
     first, second = root.put("worker", "1"), root.put("worker", "2")
 
     def told_to_stop(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> None:
-        stop.request("interrupted", by="a signal")
+        os.kill(os.getpid(), signal.SIGTERM)
         done(lease, entry, message, stop)
 
     assert drain(root, monkeypatch, told_to_stop) == [first.id]

@@ -6,17 +6,19 @@ import asyncio
 import os
 from typing import Any
 
+import msgspec
 import pytest
 
 from beam.base import files, own_program
+from beam.base.clock import SystemClock
 from beam.base.errors import DiskError, UsageError
 from beam.broker.holder import stranded
-from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox.context import RootContext
+from beam.broker.inbox.put import put
 from beam.broker.serving import worker
-from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.lock import try_lock
+from beam.store.segment import read_state
 from tests.support.context import Root
 
 
@@ -135,37 +137,22 @@ def test_an_error_of_the_queue_itself_ends_the_worker(root: Root, monkeypatch: p
         lanes.serve()
 
 
-@pytest.mark.parametrize(("lane", "tries"), [("l1", 4), (None, 1)])
-def test_the_lock_of_a_lane_is_tried_three_times_more(
-    root: Root, monkeypatch: pytest.MonkeyPatch, lane: str | None, tries: int
+@pytest.mark.slow
+@pytest.mark.parametrize(("lane", "is_run"), [("l1", True), (None, False)])
+def test_the_lock_of_a_lane_is_tried_a_few_times_because_a_check_may_hold_it(
+    root: Root, lane: str | None, is_run: bool
 ) -> None:
-    asked: list[AgentPaths] = []
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    def acquire(context: RootContext, paths: AgentPaths) -> None:
-        asked.append(paths)
-
-    monkeypatch.setattr(AgentLease, "acquire", acquire)
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    paths = root.context.agent_paths("worker", lane)
-    assert asyncio.run(worker._acquire_lease(root.context, paths)) is None
-    assert (asked, slept) == ([paths] * tries, [0.02] * (tries - 1))
-
-
-def test_the_lock_of_a_lane_that_is_free_a_moment_later_is_taken(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     root.place("worker")
-    lane = root.context.agent_paths("worker", "l1")
-    discovery.create(root.context.home, lane)
-    other = try_lock(lane.lock)
+    paths = root.context.agent_paths("worker", lane)
+    put(root.context, paths, root.message("worker"))
+    other = try_lock(paths.lock)
     assert other is not None
+    context = msgspec.structs.replace(root.context, clock=SystemClock())
 
-    async def sleep(seconds: float) -> None:
-        other.release()
+    async def drained() -> None:
+        asyncio.get_running_loop().call_later(0.03, other.release)
+        assert await worker.drain(context, paths)
 
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    lease = asyncio.run(worker._acquire_lease(root.context, lane))
-    assert lease is not None and lease.log.paths == lane
-    lease.close()
+    asyncio.run(drained())
+    other.release()
+    assert read_state(paths.journal).turn == int(is_run)

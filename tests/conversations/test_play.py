@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import pytest
 
-from beam.base.errors import BeamError, ConfigError, UnfinishedError, UntrustedError, UsageError
+from beam.base.errors import BeamError, ConfigError, SignalledError, UnfinishedError, UntrustedError, UsageError
 from beam.broker.holder import registry
 from beam.broker.holder.control import answer_requests
 from beam.broker.inbox import launch, notifying
 from beam.conversations import held, repeat_worktree, step_files
 from beam.conversations import play as playing
-from beam.conversations.held import HeldAgents, StopAll, deliver_here
+from beam.conversations.held import HeldAgents, deliver_here
 from beam.conversations.play import play
 from beam.conversations.read import parse
 from beam.conversations.recording import Recorder, Replay
@@ -294,20 +296,15 @@ def test_a_run_that_a_person_stops_is_cancelled(root: Root, tmp_path: Path, monk
 
     async def stopped(runner: Any, step: Any) -> StepResult:
         result = await real(runner, step)
-        StopAll.request(stops[0], "cancelled", by="ann")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0)
         return result
 
-    stops: list[StopAll] = []
-    made = StopAll.__init__
-
-    def kept(stop: StopAll) -> None:
-        made(stop)
-        stops.append(stop)
-
-    monkeypatch.setattr(StopAll, "__init__", kept)
     monkeypatch.setattr(playing.StepRunner, "run", stopped)
-    result = Played(root, tmp_path, STEPS).result
-    assert (result.exit_code, result.why) == (9, "ann")
+    with pytest.raises(SignalledError) as error:
+        Played(root, tmp_path, STEPS)
+    result: Any = error.value.outcome
+    assert (result.exit_code, result.why) == (9, "human (signal)")
     assert [step.verdict.value for step in result.steps] == ["passed", "skipped"]
 
 
@@ -409,7 +406,7 @@ def test_an_agent_that_another_process_holds_is_waited_for_and_then_refused(
     async def sleep(seconds: float) -> None:
         root.clock.sleep(seconds)
 
-    monkeypatch.setattr(held.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(UnfinishedError) as error:
         say(agents(root, tmp_path), "x")
     assert (error.value.message, error.value.hint, error.value.subject) == (
@@ -434,7 +431,7 @@ def test_a_broker_that_holds_the_agent_is_asked_for_it(
         raise UnfinishedError("it was busy")
 
     monkeypatch.setattr(registry, "broker_serves_root", lambda home: True)
-    monkeypatch.setattr(held, "request", request)
+    monkeypatch.setattr("beam.broker.asking.requests.request", request)
     (outcome,) = say(agents(root, tmp_path), "x")
     assert (outcome.reply, asked) == ("yes", [("worker@s", "release", "human")])
 
@@ -540,15 +537,14 @@ def test_one_message_that_waited_for_its_turn_is_not_run_after_its_replay_was_st
     context = msgspec.structs.replace(root.context, recordings=Replay(folder, "stop"))
     asyncio.run(deliver_here(context, root.place("worker"), root.message("worker", "x"), lambda event: None))
 
-    stop = StopAll()
-    monkeypatch.setattr(held, "StopAll", lambda: stop)
-
     async def interrupted() -> Outcome:
-        asyncio.get_running_loop().call_later(0.1, lambda: stop.request("interrupted", by="ann"))
+        asyncio.get_running_loop().call_later(0.1, lambda: os.kill(os.getpid(), signal.SIGTERM))
         return await deliver_here(context, root.place("worker"), root.message("worker", "x"), lambda event: None)
 
-    outcome = asyncio.run(interrupted())
-    assert (outcome.status, outcome.reason) == (Status.CANCELLED, "stopped by ann, while it waited")
+    with pytest.raises(SignalledError) as error:
+        asyncio.run(interrupted())
+    outcome: Any = error.value.outcome
+    assert (outcome.status, outcome.reason) == (Status.CANCELLED, "stopped by human (signal), while it waited")
     assert (root.boxes("worker"), workers) == ({}, [])
 
 

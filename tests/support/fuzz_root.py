@@ -23,8 +23,8 @@ from beam.broker.asking import mailbox
 from beam.broker.holder import stranded
 from beam.broker.holder.control import answer_requests
 from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox.context import Sender
 from beam.broker.inbox.outbox import Outboxes
-from beam.broker.inbox.sender import Sender
 from beam.cli.render.stream import EventLine, Stream
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Options, SessionContext

@@ -22,8 +22,7 @@ from beam.model.message import Message, Options, agent_of, sent_id
 
 if TYPE_CHECKING:
     from beam.base.clock import Steps
-    from beam.broker.inbox.context import RootContext
-    from beam.broker.inbox.sender import Sender
+    from beam.broker.inbox.context import RootContext, Sender
     from beam.root.paths import AgentPaths
     from beam.store.outbox import Answer, Request
 

@@ -19,10 +19,13 @@ from beam.model import events
 from beam.turns.asks import CALL_TIMEOUT_S, CallAnswer
 
 if TYPE_CHECKING:
+    import asyncio
+
     from beam.agents.link import AnsweredIntent
-    from beam.broker.holder.running import RunningTurn
     from beam.broker.inbox.log import AgentLog
     from beam.store.control import ControlRequest
+    from beam.turns.asks import Asks
+    from beam.turns.handle import Stop, TurnHandle
     from beam.turns.process import ProcessKeeper
 
 FORWARDED_VERBS = ("steer", "set", "query", "act")
@@ -36,6 +39,21 @@ class Action(Struct, frozen=True):
 
     name: str
     given: Raw = Raw(b"{}")
+
+
+class RunningTurn:
+    """The turn that runs under a lease. `handle` is None until its agent is started."""
+
+    def __init__(self, message_id: str, stop: Stop) -> None:
+        self.message_id = message_id
+        self.stop = stop
+        self.handle: TurnHandle | None = None
+        self.news: asyncio.Event | None = None  # set when a request came
+
+    @property
+    def asks(self) -> Asks | None:
+        """Return the asks of the turn; None before its agent is started."""
+        return self.handle.asks if self.handle is not None else None
 
 
 class ForwardedCalls:

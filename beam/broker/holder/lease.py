@@ -1,4 +1,5 @@
-"""The lease of an agent: the agent's lock, its running turn, and the process that is kept between its turns.
+"""The lease of an agent: the agent's lock, its running turn, the process that is kept between its turns, and the lock
+of the session that this process uses.
 
 Only the process that has an agent's lease claims the agent's messages, runs its turns and appends to its journal. That
 process must also recover after the previous holder, answer requests, and start a worker at the end if a message still
@@ -8,25 +9,48 @@ waits (`beam.broker.holder.duty`). Does not depend on how turns run or how reque
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 
-from beam.base.errors import BeamError
+from beam.base import files
+from beam.base.digest import sha256
+from beam.base.errors import BeamError, LimitError
 from beam.broker.holder import recovery
-from beam.broker.holder.calls import ForwardedCalls
-from beam.broker.holder.running import RunningTurn
-from beam.broker.holder.sessions import KeptSessionLock
+from beam.broker.holder.calls import ForwardedCalls, RunningTurn
 from beam.broker.inbox.context import RootContext
 from beam.broker.inbox.log import AgentLog, Watcher, ignore_event
 from beam.broker.inbox.outbox import Outboxes
 from beam.broker.inbox.waiting import WaitingMessages
 from beam.root import directories
-from beam.root.paths import AgentPaths
+from beam.root.paths import AgentPaths, state_dir
 from beam.store import control, lanes
 from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
 from beam.store.reserve import Reserve
 from beam.store.segment import Fold
 from beam.turns.process import ProcessKeeper
+
+
+class KeptSessionLock:
+    """The lock of the session that a kept process uses. The lock is held from turn to turn."""
+
+    def __init__(self) -> None:
+        self._session: tuple[str, str] | None = None  # adapter, session id
+        self._lock = contextlib.ExitStack()
+
+    def has(self, adapter: str, session_id: str) -> bool:
+        """Return whether this object has the lock of that session."""
+        return self._session == (adapter, session_id)
+
+    def keep(self, adapter: str, session_id: str, lock: contextlib.ExitStack) -> None:
+        """Keep the lock of this session, and release the lock of the previous session."""
+        self._lock.close()
+        self._session, self._lock = (adapter, session_id), lock
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._session = None
+        self._lock.close()
 
 
 class AgentLease:
@@ -84,38 +108,34 @@ class AgentLease:
             raise
         return lease
 
-    def hand_over(self, *, start_worker: bool = True) -> bool:
-        """Close the lease. Return whether a message or a request waits that a worker could handle.
+    def hand_over(self) -> bool:
+        """Close the lease, start a worker if a message or a request waits that it could handle, and workers for the
+        agent's lanes whose own workers died. Return whether such a message or request waits.
 
-        With `start_worker`, start a worker for such a message or request, and workers for the agent's lanes whose own
-        workers died. Raises DiskError if the system starts no more processes.
+        Raises DiskError if the system starts no more processes.
         """
-        self.close()
-        return self._start_workers() if start_worker else self._has_runnable_work()
-
-    def hand_over_after_turn(self) -> None:
-        """Close the lease and start workers as `hand_over` does, but raise no error if none can be started.
-
-        The turn is over, and its outcome must reach the caller. What still waits then waits until another process
-        checks the agent.
-        """
-        self.close()
-        with contextlib.suppress(BeamError, OSError):
-            self._start_workers()
-
-    def _start_workers(self) -> bool:
-        """Start a worker if a message or a request waits that it could handle, and workers for the agent's lanes whose
-        own workers died. Return whether such a message or request waits."""
         from beam.broker.holder import stranded
         from beam.broker.inbox import launch
 
-        is_left = self._has_runnable_work()
+        self.close()
+        is_left = self.has_runnable_work()
         if is_left:
             launch.start_worker(self.log.context, self.log.paths)
         stranded.start_lane_workers(self.log.context, self.log.paths)
         return is_left
 
-    def _has_runnable_work(self) -> bool:
+    def hand_over_after_turn(self) -> None:
+        """Do what `hand_over` does, but raise no error if no worker can be started.
+
+        The turn is over, and its outcome must reach the caller. What still waits then waits until another process
+        checks the agent.
+        """
+        with contextlib.suppress(BeamError, OSError):
+            self.hand_over()
+
+    def has_runnable_work(self) -> bool:
+        """Return whether a message or a request waits that a worker could handle, and the agent is not blocked. The
+        answer also holds for a lease that is closed."""
         return self.blocked is None and self.has_waiting_work()
 
     def close(self) -> None:
@@ -171,3 +191,29 @@ class AgentLease:
             await self.keeper.end(why, hard=hard)
         finally:
             self.kept_session.close()
+
+
+@contextlib.contextmanager
+def session_lock(context: RootContext, adapter: str, session_id: str | None, *, scope: str = "") -> Iterator[None]:
+    """Keep the session locked as long as the context lasts, so that no other process resumes it. If `session_id` is
+    None, lock nothing. Raises LimitError if another process has the lock.
+
+    `scope` separates sessions with the same id, for programs whose ids are not unique (such as ids that count from 1).
+    """
+    if session_id is None:
+        yield
+        return
+    name = session_id
+    if scope or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", session_id):
+        name = sha256(f"{scope}\0{session_id}".encode("utf-8", "surrogatepass")).hexdigest()
+    directory = state_dir(context.environ) / "sessions"
+    files.make_directory(directory)
+    lock = try_lock(directory / f"{adapter}-{name}")
+    if lock is None:
+        raise LimitError(
+            f"{adapter} session {session_id} is in a turn of another root",
+            "wait for it, or start your own: beam send --new",
+            subject=session_id,
+        )
+    with lock:
+        yield

@@ -20,8 +20,8 @@ from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.base.faults import crash_point
 from beam.broker.inbox import closing, standing
+from beam.broker.inbox.context import Sender
 from beam.broker.inbox.outbox import Outboxes
-from beam.broker.inbox.sender import Sender
 from beam.broker.inbox.waiting import WaitingMessages
 from beam.model import events
 from beam.model.events import TurnFinished

@@ -16,9 +16,8 @@ from beam.base import durations
 from beam.base.errors import MEMORY_KIND, BeamError, DiskError, ShortageError, memory_error
 from beam.base.faults import crash_point
 from beam.broker.holder import recovery
-from beam.broker.holder.lease import AgentLease
-from beam.broker.holder.running import RunningTurn
-from beam.broker.holder.sessions import session_lock
+from beam.broker.holder.calls import RunningTurn
+from beam.broker.holder.lease import AgentLease, session_lock
 from beam.broker.inbox import closing, failure
 from beam.model import events
 from beam.model.events import TurnFinished

@@ -17,8 +17,7 @@ from beam.base.digest import sha256
 from beam.base.errors import BeamError
 from beam.base.typed_values import escape_surrogates
 from beam.broker.inbox import standing
-from beam.broker.inbox.context import RootContext
-from beam.broker.inbox.sender import Sender
+from beam.broker.inbox.context import RootContext, Sender
 from beam.config.fields import filled_env
 from beam.config.resolve import ResolvedAgent
 from beam.model import events

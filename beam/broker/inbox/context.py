@@ -14,19 +14,39 @@ from beam.base.clock import Clock
 from beam.base.errors import BeamError
 from beam.base.own_program import leads_through
 from beam.config.resolve import BEAM_YAML, Config, ResolvedAgent, load
-from beam.model.message import NAME, Access, Message, base_of
+from beam.model.message import NAME, Access, Message, RuleLists, SessionContext, base_of
 from beam.model.settings import AgentSettings
 from beam.root import directories, discovery
 from beam.root.paths import AgentPaths, RootPaths
 
 if TYPE_CHECKING:
     from beam.base.clock import Steps
-    from beam.broker.inbox.sender import Sender
     from beam.store.outbox import Answer, Request
     from beam.turns.replay import Recordings
 
     # context, request, its name, its sender, and a function that is called with an interim answer
-    CarryOut = Callable[["RootContext", Request, str, Sender, Callable[[Answer], None]], Steps[Answer]]
+    CarryOut = Callable[["RootContext", Request, str, "Sender", Callable[[Answer], None]], Steps[Answer]]
+
+
+class Sender(Struct, frozen=True, kw_only=True):
+    """An agent in its turn, as the sender of messages. It is taken from the turn, never from a request. `at_most` is
+    the highest access level for turns that its messages cause; with None, only the receiver's settings limit them.
+    `rules` are the rules of the sender's turn, which also bind the receiver. Only files below `folder` may be
+    attached."""
+
+    agent: str
+    message: Message
+    turn_key: str
+    at_most: Access | None
+    context: SessionContext
+    folder: Path
+    rules: RuleLists | None = None
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """Return the agents whose turns would wait for a message that this agent sends: those that wait for this turn,
+        and this agent."""
+        return (*self.message.chain, self.agent)
 
 
 class RootContext(Struct, frozen=True, kw_only=True):

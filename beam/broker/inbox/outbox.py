@@ -15,11 +15,11 @@ from msgspec import Struct
 from beam.base.clock import Steps
 from beam.base.errors import BeamError, ExitCode, LimitError, RefusedFileError, UnfinishedError
 from beam.base.faults import crash_point
-from beam.broker.inbox.sender import Sender
 from beam.model import events
 from beam.store.outbox import Answer, OpenTurn, OutboxFolder, abandoned_outboxes, refusal_of, sent_but_over
 
 if TYPE_CHECKING:
+    from beam.broker.inbox.context import Sender
     from beam.broker.inbox.log import AgentLog
 
 _MAX_PER_POLL = 20  # requests that one poll takes; there are ten polls a second

@@ -36,31 +36,36 @@ def wake_turn_on_requests(lease: AgentLease) -> Iterator[None]:
 
 
 class Wake:
-    """Watches directories for new files. An instance is made and used in one event loop. `on_change` is called at each
+    """Watches directories for new files. An instance is used in one event loop. `on_change` is called at each
     change."""
 
     def __init__(self, *, poll_only: bool = False) -> None:
         self._event = asyncio.Event()
-        self._inotify: Inotify | None = None
+        self._poll_only = poll_only
+        self._inotify: Inotify | None = None  # from the first watched directory on
         self._watched: dict[Path, int] = {}
         self._directories: dict[int, Path] = {}
         self._changed: set[Path] = set()
         self._overflowed = False
-        self.on_change: Callable[[], None] = _do_nothing
-        if not poll_only:
-            with contextlib.suppress(OSError):  # another system, or this user's instances are used up
-                self._inotify = Inotify()
-        if self._inotify is not None:
-            asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._read_changes)
+        self.on_change: Callable[[], None] = lambda: None
 
     @property
     def can_notify(self) -> bool:
-        """Return whether changes end a `wait`. If not, only its timeout does."""
+        """Return whether changes in the watched directories end a `wait`. If not, only its timeout does."""
         return self._inotify is not None
 
     def watch(self, directory: Path) -> None:
         """Watch this directory for new files. Idempotent. A missing directory is skipped."""
-        if self._inotify is None or directory in self._watched:
+        if directory in self._watched:
+            return
+        if self._inotify is None and not self._poll_only:
+            try:
+                self._inotify = Inotify()
+            except OSError:  # another system, or this user's instances are used up
+                self._poll_only = True
+            else:
+                asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._read_changes)
+        if self._inotify is None:
             return
         with contextlib.suppress(OSError):
             number = self._inotify.add(directory, _NEW_FILE_MASK)
@@ -92,7 +97,8 @@ class Wake:
         self._event.clear()
 
     def close(self) -> None:
-        """Stop watching all directories."""
+        """Stop watching for good."""
+        self._poll_only = True
         if self._inotify is not None:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()
@@ -114,7 +120,3 @@ class Wake:
             self._overflowed = True
         elif directory is not None:
             self._changed.add(directory)
-
-
-def _do_nothing() -> None:
-    """Do nothing: the default for `on_change`."""

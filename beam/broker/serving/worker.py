@@ -16,13 +16,8 @@ from typing import TYPE_CHECKING
 from beam.base import own_program
 
 if TYPE_CHECKING:
-    from beam.broker.holder.lease import AgentLease
     from beam.broker.inbox.context import RootContext
     from beam.root.paths import AgentPaths
-    from beam.turns.handle import Stop
-
-_MAX_BUGS = 4  # one more than a message may have before it is given up
-_MORE_TRIES, _MOMENT_S = 3, 0.02
 
 
 def main(argv: list[str]) -> int:
@@ -94,63 +89,19 @@ async def drain(context: RootContext, paths: AgentPaths) -> bool:
     Recovery then records the outcome of that turn's message, and the other messages run. The fourth unexpected
     exception in a row is raised. Also raises BeamError, such as DiskError.
     """
-    from beam.base.errors import BeamError
-    from beam.process import tree
-    from beam.turns.handle import Stop
-
-    tree.become_subreaper()
-    bugs = 0
-    declined: set[str] = set()
-    while (lease := await _acquire_lease(context, paths)) is not None:
-        stop = Stop()
-        waits = is_left = False
-        try:
-            is_left = await _run_messages(lease, stop, declined)
-            bugs = 0
-        except BeamError:
-            raise
-        except Exception:
-            bugs += 1
-            if bugs == _MAX_BUGS:
-                raise
-            import traceback
-
-            traceback.print_exc()
-        finally:
-            waits = lease.hand_over(start_worker=False)
-        if stop.reason is not None or not (waits or bugs):
-            return stop.reason is None
-        if is_left:
-            from beam.broker.serving.server import wait_for_sender
-
-            await wait_for_sender(paths)
-    return True
-
-
-async def _acquire_lease(context: RootContext, paths: AgentPaths) -> AgentLease | None:
-    """Acquire the lease and return it; return None if another process has it. For a lane, try a few times, because
-    another process may hold the lane's lock briefly for a check."""
-    import asyncio
-
-    from beam.broker.holder.lease import AgentLease
-
-    lease = AgentLease.acquire(context, paths)
-    for _ in range(_MORE_TRIES if paths.lane is not None else 0):
-        if lease is not None:
-            break
-        await asyncio.sleep(_MOMENT_S)
-        lease = AgentLease.acquire(context, paths)
-    return lease
-
-
-async def _run_messages(lease: AgentLease, stop: Stop, declined: set[str]) -> bool:
-    """Run waiting messages, and keep the agent's process if a message asks for that, until `stop` is requested. Return
-    whether a message was left for its sender to run."""
+    from beam.broker.serving.kind import WORKER
     from beam.broker.serving.server import Server
-    from beam.turns.handle import stop_on_signals
+    from beam.turns.handle import on_stop_signals
 
-    with stop_on_signals(stop, by="a signal to its worker"):
-        return await Server(lease, stop, declined).serve()
+    server = Server(context, WORKER, say=_write, idle=0.0)
+    server.roster.add(paths)
+    with on_stop_signals(server.ask_to_stop) as came:
+        await server.serve()
+    return not came
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@ root."""
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import sys
@@ -13,10 +12,11 @@ from beam.base.clock import rfc3339
 from beam.base.errors import DiskError
 from beam.broker.holder import registry
 from beam.broker.inbox.context import RootContext
-from beam.broker.serving.loop import Broker, Say
+from beam.broker.serving.kind import BROKER
+from beam.broker.serving.server import Say, Server
 from beam.process import tree
 from beam.root import discovery
-from beam.turns.handle import STOP_SIGNALS
+from beam.turns.handle import on_stop_signals
 
 
 async def run(
@@ -25,7 +25,7 @@ async def run(
     """Run a broker: claim the root, serve it, release it.
 
     `cap` limits concurrent turns; `poll`, `idle` (None: no limit) and `grace` are in seconds; `say` is called with each
-    line for the log (see `Broker`). Raises UsageError if another broker serves the root, DiskError if the root was
+    line for the log (see `Server`). Raises UsageError if another broker serves the root, DiskError if the root was
     removed or replaced meanwhile.
     """
     discovery.check_folder(context.home, context.environ)
@@ -41,25 +41,17 @@ async def run(
         idle=idle,
     )
     forever = math.inf if idle is None else idle
-    broker = Broker(context, cap=cap, poll=poll, poll_only=poll_only, idle=forever, say=say)
-    loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, broker.ask_to_stop)
-    tree.become_subreaper()
+    server = Server(context, BROKER, cap=cap, poll=poll, poll_only=poll_only, idle=forever, say=say)
     own_program.prepare_long_run()
-    claimed = None
-    try:
-        claimed = registry.claim_root(context.home, entry)  # a reader of broker.json may send a signal immediately
-        broker.why_lost = claimed.why_lost
-        say(f"serving {context.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
-        await broker.serve(grace=grace)
-    finally:
-        if claimed is not None:
+    with on_stop_signals(server.ask_to_stop):  # a reader of broker.json may send a signal immediately
+        claimed = registry.claim_root(context.home, entry)
+        try:
+            server.why_lost = claimed.why_lost
+            say(f"serving {context.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
+            await server.serve(grace=grace)
+        finally:
             registry.release_root(context.home, claimed)
-        for number in STOP_SIGNALS:
-            loop.remove_signal_handler(number)
-        if claimed is not None:
             say("stopped")
-        sys.stderr.flush()
-    if broker.lost:
-        raise DiskError(broker.lost, "beam broker start, where the agents are now", subject=str(context.home.root))
+            sys.stderr.flush()
+    if server.lost:
+        raise DiskError(server.lost, "beam broker start, where the agents are now", subject=str(context.home.root))
