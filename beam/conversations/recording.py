@@ -256,9 +256,3 @@ def _read(path: Path, agent: str) -> list[_Recorded]:
         else:
             turn.append(event)
     return found
-
-
-def with_recorder(recorder: Recorder | None, event: Event) -> None:
-    """Give the event to the recorder, if there is one."""
-    if recorder is not None:
-        recorder.take(event)

@@ -13,8 +13,8 @@ from beam.model.message import Recording
 
 class RunOptions(Struct, frozen=True, kw_only=True):
     """How a scenario is run. With `ci`, the checks that CI makes of each turn are made, too. `limits` replace those of
-    the file. If `repeat` or `pass_rate` is None, the value in the file applies. `recording`
-    says what is recorded or replayed."""
+    the file. If `repeat` or `pass_rate` is None, the value in the file applies. `recording` says
+    what is recorded or replayed."""
 
     ci: bool = False
     fail_fast: bool = False

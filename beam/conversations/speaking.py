@@ -16,7 +16,7 @@ from beam.conversations.hand_over import ContextMode, quote
 from beam.conversations.held import HeldAgents
 from beam.conversations.judge import SCHEMA, Score, judge_prompt, score_in
 from beam.conversations.model_calls import ModelFolders
-from beam.conversations.recording import Recorder, with_recorder
+from beam.conversations.recording import Recorder
 from beam.conversations.scenario import Judging, Scenario, TurnOptions
 from beam.model.events import Event
 from beam.model.message import Options
@@ -62,7 +62,8 @@ class TurnRunner:
             turn.add_event(event)
             if told is not None:
                 told.append(event)
-            with_recorder(self._recorder, event)
+            if self._recorder is not None:
+                self._recorder.take(event)
             self._meter.compare_with_limits()
             if stop.reason is None and (why := limit()):
                 stop.request("cancelled", by=why)

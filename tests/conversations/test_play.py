@@ -320,6 +320,11 @@ def test_steps_at_the_same_time_are_shown_in_the_order_of_the_file(root: Root, t
     assert [step.id for step in played.result.steps] == ["one", "two"]
 
 
+def test_a_folder_of_a_steps_model_calls_is_not_taken_for_one_of_a_repeat(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "recording" / "1" / "worker-1").mkdir(parents=True)
+    assert Played(root, tmp_path, STEPS).result.replay == ReplayCounts(exact=2)
+
+
 def test_the_model_calls_of_a_run_are_counted(root: Root, tmp_path: Path) -> None:
     asked = Recording(record=str(tmp_path / "calls"), depth="model")
     result = Played(root, tmp_path, '- {check: {command: ["true"]}}\n', recording=asked).result

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from beam.base.errors import ConfigError, DiskError, NotFoundError, RefusedFileError
 from beam.conversations.plain import cut
-from beam.conversations.recording import Recorder, Replay, with_recorder
+from beam.conversations.recording import Recorder, Replay
 from beam.model import events
 from beam.model.message import Message, Payload
 from beam.model.outcome import Status
@@ -211,7 +211,6 @@ def test_an_event_is_recorded_and_then_shown(tmp_path: Path) -> None:
         both(event)
     assert seen == turn("a", "1")
     assert answers(Replay(tmp_path / "r", "stop"), "a") == ["1"]
-    with_recorder(None, seen[0])
 
 
 def test_a_turn_that_was_tried_again_is_recorded_as_its_last_attempt(tmp_path: Path) -> None:
