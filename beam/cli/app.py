@@ -20,8 +20,6 @@ class Commands(Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name == "agents":
-            return get_group(typer_of(importlib.import_module("beam.cli.agent").app)).commands["list"]
         if cmd_name not in COMMANDS:
             return None
         app = typer_of(importlib.import_module(COMMANDS[cmd_name][1]).app)

@@ -19,6 +19,7 @@ COMMAND_HINTS: dict[str, dict[str, str]] = {
     "beam": {
         **dict.fromkeys(("exec", "prompt", "ask", "query", "message", "-p"), "beam send {rest}"),
         "version": "beam --version",
+        "agents": "beam agent list {rest}",
         **dict.fromkeys(("ps", "ls", "list", "top"), "beam status; beam agent list"),
         **dict.fromkeys(("logs", "history", "transcript"), "beam log {rest}"),
         "tail": "beam watch {rest}",
@@ -105,7 +106,7 @@ OPTION_HINTS: dict[str, str] = {
 
 
 # Options that a command had once, and what says it now.
-_LATER = "cron and systemd send it later; their lines are in docs/scripts.md: cron, systemd-run"
+_LATER = "cron and systemd send it later: docs/scripts.md has their lines"
 
 _MISS = {"--fill": "--on-miss live", "--exact-at-least": "--json has the number, at .model_calls.exact"}
 _BUDGET = {"--budget-usd": "--budget USD"}

@@ -211,7 +211,6 @@ def test_a_bug_is_a_file_with_the_traceback_and_exit_70(beam: Cli) -> None:
         ["watch", "--now"],
         ["queue", "list"],
         ["agent", "list"],
-        ["agents"],
         ["doctor"],
         ["agent", "show", "scripted"],
         ["show", "nothing-here"],

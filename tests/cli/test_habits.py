@@ -56,6 +56,7 @@ TYPED = (
     ("beam -V", "type: beam --version"),
     ("beam send -d claude hi", "--no-wait"),
     ("beam ps", "beam status"),
+    ("beam agents", "beam agent list"),
     ("beam stop claude", "beam interrupt claude"),
     ("beam rm claude", "beam agent rm claude"),
     ("beam agent set claude --set model=opus", "type: beam agent set AGENT KEY=VALUE"),
