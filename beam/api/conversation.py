@@ -92,7 +92,7 @@ class Conversation:
         turns: int = 20,
         cost_usd: float | None = None,
         tokens: int | None = None,
-        time: float | None = None,
+        time: float | str | None = None,
         name: str = "chat",
         on_ask: OnAsk | None = None,
         options: Options | None = None,

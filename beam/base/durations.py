@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import overload
 
 from beam.base.errors import UsageError
 
@@ -29,6 +30,16 @@ def parse(text: str) -> float:
     if seconds > LONGEST:
         raise UsageError(f"{text[:80]!r} is longer than a year", _HINT, subject=text[:80])
     return seconds
+
+
+@overload
+def seconds(given: float | str) -> float: ...
+@overload
+def seconds(given: float | str | None) -> float | None: ...
+def seconds(given: float | str | None) -> float | None:
+    """Return a duration that a program gave in seconds: a text such as `10m` is read, anything else is returned
+    unchanged. Raises UsageError."""
+    return parse(given) if isinstance(given, str) else given
 
 
 def show(seconds: float) -> str:

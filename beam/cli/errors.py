@@ -155,7 +155,8 @@ def _body_of_usage_error(error: Any) -> ErrorBody:
         nearest_option = nearest(option, error.possibilities or ())
         message = f"no such option: {option}"
         dash = f"to send text that begins with a dash, put `--` before it; options: {hint}"
-        instead = suggest_option(error.ctx.command_path, option) if getattr(error, "ctx", None) is not None else None
+        path = getattr(getattr(error, "ctx", None), "command_path", None)
+        instead = suggest_option(path, option, sys.argv[1:]) if path is not None else None
         hint = instead or (f"did you mean {nearest_option}?" if nearest_option else dash)
     if getattr(error, "ctx", None) is not None and message.startswith(_EXTRA_ARGUMENT_TEXT):
         from beam.cli.habits import suggest_for_extra_words

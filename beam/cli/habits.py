@@ -3,9 +3,11 @@ former options of beam: what to type instead."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
+_NAME = r"[a-z0-9][a-z0-9_-]*(@[a-z0-9][a-z0-9_-]*)?"
 _SEND = "beam send AGENT TEXT"
 _ACCESS = "what an agent may do is its access: --access read, edit, full or ask"
 _SESSION = "each message continues the agent's session; --new starts a new one, AGENT@NAME is one beside it"
@@ -157,11 +159,19 @@ def suggest_for_extra_words(path: str, given: Mapping[str, object], extra: str) 
     return f"type: beam send {agent} {shlex.quote(extra)}"
 
 
-def suggest_option(path: str, option: str) -> str | None:
+def suggest_option(path: str, option: str, words: Sequence[str] = ()) -> str | None:
     """Return a suggestion for an option that the command `path` does not have; None if the option is neither a known
-    habit nor one that the command had once."""
+    habit nor one that the command had once. `words` are all words that were typed after `beam`; the suggestion has the
+    agent that they name."""
     name = option.partition("=")[0]
     if path == "beam agent set":
-        return "type: beam agent set AGENT KEY=VALUE" if name == "--set" else None
-    instead = OLD_OPTIONS.get(path, {}).get(name)
-    return instead or (OPTION_HINTS.get(name) if path in ("beam", "beam send") else None)
+        instead = "type: beam agent set AGENT KEY=VALUE" if name == "--set" else None
+    else:
+        instead = OLD_OPTIONS.get(path, {}).get(name) or (
+            OPTION_HINTS.get(name) if path in ("beam", "beam send") else None
+        )
+    command = path.split()[1:]
+    after = words[len(command) :] if command and list(words[: len(command)]) == command else ()
+    if instead is None or not after or re.fullmatch(_NAME, after[0]) is None:
+        return instead
+    return re.sub(r"\bAGENT\b", after[0].partition("@")[0] if "AGENT@" in instead else after[0], instead)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -276,13 +277,37 @@ def parse_recording(
     )
 
 
+_SHORT_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_SHORT_FIELD = r"([A-Za-z_]\w*)(?:\s+(\w+))?\s*(?::\s*(.*))?"
+
+
+def short_schema(text: str) -> dict[str, object]:
+    """Return the JSON Schema that a text in short form stands for: fields with a type each, separated by commas or
+    lines (`name str, age int`). A field without a type is a text, and `: …` after it describes it. Raises UsageError
+    for any other text."""
+    fields: dict[str, dict[str, str]] = {}
+    for part in filter(None, map(str.strip, text.split("\n" if "\n" in text.strip() else ","))):
+        found = re.fullmatch(_SHORT_FIELD, part.rstrip(","))
+        kind = _SHORT_TYPES.get((found and found[2]) or "str")
+        if found is None or kind is None:
+            what = f"--schema: {part[:80]!r} is neither a file nor a field with a type"
+            raise UsageError(what, f"write it like 'name str, age int'; types are {', '.join(_SHORT_TYPES)}")
+        fields[found[1]] = {"type": kind, **({"description": found[3]} if found[3] else {})}
+    if not fields:
+        raise UsageError("--schema names no field", "write it like 'name str, age int'")
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
 def read_schema(path: str | None, call: Context) -> str | None:
-    """Return the JSON Schema in the file `path`, or on stdin if `path` is `-`; None without a path. Raises UsageError
-    if it is not a JSON object."""
+    """Return the JSON Schema in the file `path`, or on stdin if `path` is `-`; None without a path. In place of a file
+    `path` may be a schema in short form, such as `name str, age int`. Raises UsageError if the schema is not a JSON
+    object."""
     if path is None:
         return None
     import msgspec
 
+    if re.search(r"[\s,:]", path) and not os.path.exists(call.path(path)):  # noqa: PTH110 - pathlib's raises for a name that can't be
+        return msgspec.json.encode(short_schema(path)).decode()
     data = _read_file(path, call)
     try:
         if not isinstance(msgspec.json.decode(data), dict):

@@ -77,7 +77,9 @@ def send(
     no_circuit: bool = _limit(
         False, "--no-circuit", help="Send also to an agent that failed so often that beam pauses it."
     ),
-    schema: str | None = _answer(None, "--schema", metavar="FILE", help="A JSON Schema that the answer must follow."),
+    schema: str | None = _answer(
+        None, "--schema", metavar="FILE", help="A JSON Schema for the answer; or as 'name str, age int'."
+    ),
     require: str | None = _answer(
         None,
         "--require",

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict, cast, get_args
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from beam.base import typed_values
+from beam.base import durations, typed_values
 from beam.base.digest import sha256
 from beam.base.errors import CorruptError, UsageError
 
@@ -154,7 +154,8 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class OptionFields(TypedDict, total=False):
-    """The fields of `Options` as keyword arguments, as in `send("claude", "hi", new=True)`."""
+    """The fields of `Options` as keyword arguments, as in `send("claude", "hi", new=True)`. `timeout` and `keep` may be
+    texts, such as "10m"."""
 
     access: Access | None
     model: str | None
@@ -162,13 +163,13 @@ class OptionFields(TypedDict, total=False):
     once: bool
     schema: str | None
     via: str | None
-    timeout: float | None
+    timeout: float | str | None
     max_turns: int | None
     budget_usd: float | None
     require: Literal["structured", "whole"]
     tolerate: Literal["denied"]
     no_circuit: bool
-    keep: float
+    keep: float | str
     rules: RuleLists
     max_tokens: int
     recording: Recording
@@ -302,13 +303,14 @@ def _checked_options(options: object) -> Options:
         hint = "give beam.Options(new=True), or the fields as keywords: new=True"
         raise UsageError(f"the options are {type(options).__name__}, and not Options", hint)
     given = {name: getattr(options, name) for name in Options.__struct_fields__}
-    _convert_options({name: value for name, value in given.items() if value is not msgspec.UNSET})
-    return options
+    checked = _convert_options({name: value for name, value in given.items() if value is not msgspec.UNSET})
+    return options if checked == options else checked
 
 
 def _convert_options(fields: Mapping[str, object]) -> Options:
+    texts = {name: durations.seconds(cast(Any, fields[name])) for name in ("timeout", "keep") if name in fields}
     try:
-        return typed_values.convert(fields, Options)
+        return typed_values.convert({**fields, **texts}, Options)
     except msgspec.ValidationError as error:
         raise UsageError(f"not an option: {error}", "docs/python.md lists the options with their types") from error
 

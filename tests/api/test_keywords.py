@@ -16,7 +16,7 @@ GOOD = """
 from beam import Beam, Options, Outcome
 beam = Beam()
 async def inside() -> Outcome:
-    return await beam.send.aio("a", "hi", access="read", timeout=60)
+    return await beam.send.aio("a", "hi", access="read", timeout="1m")
 outcome: Outcome = beam.send("a", "hi", new=True, model="opus", schema=None, budget_usd=1, tolerate="denied")
 again: Outcome = beam.send("a", "hi", options=Options(once=True), key="k", require="structured")
 put: str = beam.put(beam.message("a", "hi", wait=False, no_circuit=True, max_turns=3))
@@ -25,9 +25,9 @@ BAD = {
     'beam.send("a", "hi", modle="opus")': 'Unexpected keyword argument "modle"',
     'beam.send("a", "hi", new="yes")': 'Argument "new"',
     'later = beam.send.aio("a", "hi", access="all")': 'Argument "access"',
-    'beam.message("a", "hi", timeout="60s")': 'Argument "timeout"',
+    'beam.message("a", "hi", timeout=[60])': 'Argument "timeout"',
     'beam.send("a", "hi").replay': '"Outcome" has no attribute "replay"',
-    'beam.wait("a-1", timeout="1s")': 'Argument "timeout"',
+    'beam.wait("a-1", timeout=[1])': 'Argument "timeout"',
 }
 
 
@@ -82,13 +82,13 @@ def test_a_file_to_attach_is_a_path_or_a_text_and_one_needs_no_list(beam: Beam, 
         ({"agent": 3}, "`agent` is int, and not a text"),
         ({"sender": 3}, "`sender` is int, and not a text"),
         ({"key": 3}, "`key` is int, and not a text"),
-        ({"deadline": "60"}, "`deadline` is str, and not a number"),
+        ({"deadline": "soon"}, "'soon' is not a duration"),
         ({"replies": "3"}, "`replies` is str, and not a number"),
         ({"attach": None}, "`attach` is NoneType, and not a list of paths"),
         ({"attach": [3]}, "`attach` is int, and not a path"),
         ({"attach": b"x"}, "`attach` is bytes, and not a list of paths"),
         ({"options": {"new": True}}, "the options are dict, and not Options"),
-        ({"options": Options(timeout="60")}, "Expected `float | null`, got `str`"),  # type: ignore[arg-type]
+        ({"options": Options(timeout="soon")}, "'soon' is not a duration"),  # type: ignore[arg-type]
     ],
 )
 def test_an_argument_of_a_wrong_type_is_named_before_anything_is_put(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from pathlib import Path
 
@@ -82,6 +83,32 @@ def test_bytes_that_are_no_text_are_replaced_with_a_note(
 def test_a_missing_file_is_not_found(call: Context) -> None:
     with pytest.raises(NotFoundError, match="absent"):
         prompt.read([], ["absent"], call)
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("name, age int", {"name": {"type": "string"}, "age": {"type": "integer"}}),
+        ("ok bool,score float", {"ok": {"type": "boolean"}, "score": {"type": "number"}}),
+        ("why: in a few words", {"why": {"type": "string", "description": "in a few words"}}),
+        ("a int: one, or two\nb\n", {"a": {"type": "integer", "description": "one, or two"}, "b": {"type": "string"}}),
+    ],
+)
+def test_a_schema_may_be_in_short_form(call: Context, text: str, fields: dict[str, object]) -> None:
+    made = json.loads(prompt.read_schema(text, call) or "")
+    whole = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+    assert made == whole
+
+
+@pytest.mark.parametrize("text", ["name string", "1st int", ", ", "a b c", "x" * 5000 + " y"])
+def test_a_schema_that_is_neither_a_file_nor_in_short_form_is_refused(call: Context, text: str) -> None:
+    with pytest.raises(UsageError, match="--schema"):
+        prompt.read_schema(text, call)
+
+
+def test_a_file_with_a_space_in_its_name_is_a_schemas_file(call: Context, tmp_path: Path) -> None:
+    (tmp_path / "name str").write_text('{"type": "object"}')
+    assert prompt.read_schema("name str", call) == '{"type": "object"}'
 
 
 def test_a_schema_is_a_json_object(call: Context, tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def test_what_only_the_writer_knows_costs_no_memory_and_stays_as_it_was_on_one_l
 def test_option_fields_are_the_fields_of_options_with_their_types() -> None:
     hints = get_type_hints(Options)
     wanted = {name: get_args(hint)[0] if UnsetType in get_args(hint) else hint for name, hint in hints.items()}
-    assert get_type_hints(OptionFields) == wanted
+    texts = {"timeout": float | str | None, "keep": float | str}  # of durations
+    assert get_type_hints(OptionFields) == wanted | texts
     assert OptionFields.__required_keys__ == frozenset()
 
 
@@ -167,7 +168,7 @@ def test_a_name_that_is_no_field_is_named_with_the_nearest() -> None:
     assert refused("zzz").endswith(f"; the options are {', '.join(Options.__struct_fields__)}")
 
 
-@pytest.mark.parametrize("fields", [{"access": "all"}, {"new": "yes"}, {"timeout": "60s"}, {"require": None}])
+@pytest.mark.parametrize("fields", [{"access": "all"}, {"new": "yes"}, {"timeout": True}, {"require": None}])
 def test_a_value_of_the_wrong_type_is_refused(fields: Any) -> None:
     with pytest.raises(UsageError, match=rf"at `\$\.{next(iter(fields))}`"):
         with_fields(None, fields)
@@ -221,3 +222,11 @@ def test_a_name_that_is_none_is_named_with_what_it_was_to_be(name: str, what: st
     assert (caught.value.message, caught.value.subject) == (said, name[:80])
     assert caught.value.hint == message.NAME_RULE
     assert [message.check_name("a@b"), message.check_name("a-b", "lane")] == ["a@b", "a-b"]
+
+
+@pytest.mark.parametrize("given", ["1m30s", 90, 90.0])
+def test_a_duration_may_be_a_text_in_options_of_both_forms(given: Any) -> None:
+    assert with_fields(None, {"timeout": given, "keep": given}) == Options(timeout=90.0, keep=90.0)
+    assert with_fields(Options(timeout=given), {}).timeout == 90.0
+    with pytest.raises(UsageError, match="is not a duration"):
+        with_fields(None, {"timeout": "soon"})

@@ -322,7 +322,7 @@ def _verdict_without_result(turn: Turn, exit: Exit, summary: OutputSummary) -> V
     if complaint:
         class_ = failure_class(None, "", complaint)
         class_ = Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
-        return Verdict(status=Status.FAILED, class_=class_, reason=_with_hint(complaint), session=note)
+        return Verdict(status=Status.FAILED, class_=class_, reason=_with_hint(complaint, turn.agent), session=note)
     signal = exit.signal or _SIGNALS.get(exit.code or 0)
     ended = msgspec.structs.replace(exit, signal=signal)
     return msgspec.structs.replace(died(ended, "claude"), session=note)
@@ -348,11 +348,12 @@ def _complaint(tail: str) -> str:
     return ""
 
 
-def _with_hint(complaint: str) -> str:
+def _with_hint(complaint: str, agent: str) -> str:
     if "cannot be used with root/sudo" in complaint:
         return (
             f"{complaint.rstrip('.')}: claude refuses full access to root; "
-            "run beam as another user or, inside a container, say that it is one: beam agent set AGENT env.IS_SANDBOX=1"
+            "run beam as another user or, inside a container, say that it is one: "
+            f"beam agent set {agent} env.IS_SANDBOX=1"
         )
     if "is already in use" in complaint:
         return f"{complaint.rstrip('.')}: claude has a session with this id already"

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from beam.agents import registry
 from beam.api import methods
 from beam.api.verbs.opened import OpenedRoot
+from beam.base import durations
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.broker.inbox.compose import HUMAN, Caller, compose
 from beam.broker.inbox.context import path_note
@@ -50,7 +51,7 @@ class ComposeVerbs(OpenedRoot):
         attach: Sequence[Path | str] = (),
         options: Options | None = None,
         key: str | None = None,
-        deadline: float | None = None,
+        deadline: float | str | None = None,
         replies: int | None = None,
         **more: Unpack[OptionFields],
     ) -> Message:
@@ -65,6 +66,7 @@ class ComposeVerbs(OpenedRoot):
         from beam.broker.inbox.put import find_receiver
 
         methods.check_is_text(agent=agent, text=text, sender=sender or "", key=key or "")
+        deadline = durations.seconds(deadline)
         methods.check_is_number(deadline=deadline, replies=replies)
         attach = methods.file_paths("attach", attach)
         wanted = with_fields(options, more, known=("sender", "attach", "options", "key", "deadline"))

@@ -14,6 +14,7 @@ from beam.api import methods
 from beam.api.methods import coroutine_verb
 from beam.api.verbs.opened import OpenedRoot
 from beam.api.verbs.sending import SendVerbs
+from beam.base import durations
 from beam.base.errors import BeamError, ExitCode, SignalledError, UsageError
 from beam.model.message import Access, Message, Recording
 from beam.model.outcome import ANSWERS, Outcome, Status
@@ -200,7 +201,7 @@ class ChatVerbs(OpenedRoot):
         turns: int = 20,
         cost_usd: float | None = None,
         tokens: int | None = None,
-        time: float | None = None,
+        time: float | str | None = None,
     ) -> LiveChat:
         """Return a conversation of agents about a topic. It ends as soon as `phrase` is said, `turns` turns are taken,
         `cost_usd` or `tokens` are used up, or `time` seconds have passed.
@@ -228,7 +229,7 @@ class ChatVerbs(OpenedRoot):
             raise UsageError("either a moderator names the next speaker, or the agents do", "leave one out")
         if not topic.strip():
             raise UsageError("the topic is empty", "say what it is about: --topic TEXT")
-        until = Until(phrase=phrase, turns=turns, cost_usd=cost_usd, tokens=tokens, time=time)
+        until = Until(phrase=phrase, turns=turns, cost_usd=cost_usd, tokens=tokens, time=durations.seconds(time))
         return LiveChat(
             agents, topic, order="address" if by_address else "round_robin", moderator=moderator, until=until
         )

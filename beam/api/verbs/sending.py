@@ -14,6 +14,7 @@ from beam.agents import registry
 from beam.api.methods import agent_names, coroutine_verb, waiting_verb
 from beam.api.verbs.composing import ComposeVerbs
 from beam.api.verbs.opened import OpenedRoot, ignore
+from beam.base import durations
 from beam.base.clock import Steps, run_async, run_blocking
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UsageError
 from beam.model.message import Message, Options
@@ -37,7 +38,7 @@ class FollowVerbs(OpenedRoot):
 
     @waiting_verb
     def wait(
-        self, message_id: str, *, timeout: float | None = None, seen: Callable[[Event], None] | None = None
+        self, message_id: str, *, timeout: float | str | None = None, seen: Callable[[Event], None] | None = None
     ) -> Steps[Outcome]:
         """Wait for a message and return its outcome. Raises UnfinishedError after `timeout` seconds; the message is
         not stopped."""
@@ -49,7 +50,7 @@ class FollowVerbs(OpenedRoot):
             paths,
             whole,
             seen=seen or ignore,
-            timeout=timeout,
+            timeout=durations.seconds(timeout),
             looks_only=self.is_agent,
             is_sender=False,
         )
@@ -62,7 +63,7 @@ class FollowVerbs(OpenedRoot):
         message_ids: Sequence[str],
         *,
         only_first: bool = False,
-        timeout: float | None = None,
+        timeout: float | str | None = None,
         seen: Callable[[Event], None] | None = None,
         ended: Callable[[Outcome], None] | None = None,
     ) -> Steps[list[Outcome]]:
@@ -90,7 +91,7 @@ class FollowVerbs(OpenedRoot):
                 paths,
                 whole,
                 seen=seen or ignore,
-                timeout=timeout,
+                timeout=durations.seconds(timeout),
                 looks_only=self.is_agent,
                 is_sender=False,
             )
@@ -101,7 +102,12 @@ class FollowVerbs(OpenedRoot):
 
     @waiting_verb
     def wait_until(
-        self, agents: Sequence[str], until: AwaitedState, *, only_first: bool = False, timeout: float | None = None
+        self,
+        agents: Sequence[str],
+        until: AwaitedState,
+        *,
+        only_first: bool = False,
+        timeout: float | str | None = None,
     ) -> Steps[dict[str, Outcome | None]]:
         """Wait until these agents are `idle` or `asking`, or until a turn of each has `finished`. With `only_first`,
         wait only for the first agent. Return the agents, each with the outcome of its ended turn, if any.
@@ -114,7 +120,8 @@ class FollowVerbs(OpenedRoot):
         all_paths = [self._existing_paths(name) for name in names]
         found: dict[str, Outcome | None] = {}
         waits = [
-            wait_for_state(self.context, paths, until, timeout=timeout, looks_only=self.is_agent) for paths in all_paths
+            wait_for_state(self.context, paths, until, timeout=durations.seconds(timeout), looks_only=self.is_agent)
+            for paths in all_paths
         ]
         yield from run_waits(waits, only_first=only_first, ended=lambda at, outcome: found.update({names[at]: outcome}))
         return found
@@ -132,15 +139,17 @@ class FollowVerbs(OpenedRoot):
         return find_outcome(*self._find(message_id))
 
     @waiting_verb
-    def recv(self, agent: str, *, lease: float | None = None, timeout: float | None = 0.0) -> Steps[Message | None]:
+    def recv(
+        self, agent: str, *, lease: float | str | None = None, timeout: float | str | None = 0.0
+    ) -> Steps[Message | None]:
         """Take the next message of a mailbox and return it; None if no message comes within `timeout` seconds (None:
         wait as long as it takes). The caller has the message for `lease` seconds (None: as in the agent's settings)."""
         self.check_person("takes messages of a mailbox")
         from beam.broker.asking.mailbox import recv
 
-        began = self._clock.monotonic()
-        while (message := recv(self.context, self.context.agent_paths(agent), lease)) is None:
-            if timeout is not None and self._clock.monotonic() - began >= timeout:
+        began, held_s, most_s = self._clock.monotonic(), durations.seconds(lease), durations.seconds(timeout)
+        while (message := recv(self.context, self.context.agent_paths(agent), held_s)) is None:
+            if most_s is not None and self._clock.monotonic() - began >= most_s:
                 return None
             yield 0.05
         return message
@@ -174,7 +183,7 @@ class SendVerbs(ComposeVerbs):
         attach: Sequence[Path | str] = (),
         options: Options | None = None,
         key: str | None = None,
-        deadline: float | None = None,
+        deadline: float | str | None = None,
         seen: Callable[[Event], None] | None = None,
         on_ask: OnAsk | None = None,
         **more: Unpack[OptionFields],
@@ -208,7 +217,7 @@ class SendVerbs(ComposeVerbs):
         attach: Sequence[Path | str] = (),
         options: Options | None = None,
         key: str | None = None,
-        deadline: float | None = None,
+        deadline: float | str | None = None,
         on_ask: OnAsk | None = None,
         **more: Unpack[OptionFields],
     ) -> Stream[Outcome]:

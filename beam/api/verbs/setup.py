@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam.api.verbs.opened import OpenedRoot
+from beam.base import durations
 from beam.base.errors import NotFoundError
 from beam.root import discovery
 
@@ -101,7 +102,7 @@ class BrokerVerbs(OpenedRoot):
         cap: int | None = None,
         poll: float = 1.0,
         poll_only: bool = False,
-        idle: float | None = None,
+        idle: float | str | None = None,
         grace: float = 30.0,
         write: Callable[[str], object] | None = None,
     ) -> None:
@@ -122,19 +123,21 @@ class BrokerVerbs(OpenedRoot):
             cap=cap,
             poll=poll,
             poll_only=poll_only,
-            idle=idle,
+            idle=durations.seconds(idle),
             grace=grace,
             write=lambda line: log(blanked(line)),
         )
 
     def start_broker(
-        self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False, idle: float | None = None
+        self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False, idle: float | str | None = None
     ) -> int:
         """Start a detached broker and return its pid. It ends after `idle` seconds without anything to do."""
         self.check_person("starts a broker")
         from beam.api import broker
 
-        return broker.start(self.context, cap=cap, poll=poll, poll_only=poll_only, idle=idle).owner.pid
+        return broker.start(
+            self.context, cap=cap, poll=poll, poll_only=poll_only, idle=durations.seconds(idle)
+        ).owner.pid
 
     def stop_broker(self, *, grace: float = 30.0) -> int:
         """Ask the broker to stop, and after `grace` seconds to stop immediately. Return its pid."""
