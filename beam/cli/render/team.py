@@ -300,8 +300,8 @@ def _task_event_text(event: AnyEvent) -> tuple[str, str] | None:
 ASCII_MARKS = str.maketrans(
     dict(
         zip(
-            "→←↩▶■●○│┊⚙✓✗✎☐☑☒◧…·↪†↻✉⇅",
-            "><<>#*o|:%vx~[VX/..>!@m=",
+            "→←↩▶■●○│┊⚙✓✗✎☐☑☒◧…·↪†↻↶✉⇅",
+            "><<>#*o|:%vx~[VX/..>!@um=",
             strict=True,
         )
     )
