@@ -15,7 +15,7 @@ from beam.root.paths import AgentPaths
 from beam.store.reader import Reader, last_events
 from beam.turns.snapshot import SnapshotChanges, WorkTree
 
-_NO_SNAPSHOT_HINT = "one is made before a turn with access above `read` of an agent CLI that works in a git work tree"
+_NO_SNAPSHOT_HINT = "one is made before a turn with access above `read` of an agent CLI"
 
 _TAIL_BYTES = 64 << 10  # of a journal, in which its last snapshot is looked for first
 
@@ -86,7 +86,7 @@ def work_tree_of(context: RootContext, paths: AgentPaths, folder: str) -> WorkTr
     """Return the work tree of a snapshot. Raises UsageError if it is gone."""
     if not os.path.isdir(folder):  # noqa: PTH112 - any text may be a path here
         raise UsageError(f"{folder} is gone, so nothing can be compared", subject=paths.agent)
-    return WorkTree.of(context.home.snapshots, Path(folder), context.environ)
+    return WorkTree.at(context.home.snapshots, Path(folder), context.environ)
 
 
 def record_before(

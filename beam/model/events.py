@@ -299,9 +299,10 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
 
 
 class WorkTreeRecorded(Event, frozen=True, kw_only=True, tag="worktree.recorded"):
-    """The content of the git work tree `folder` was recorded, for `beam diff` and `beam undo`. `at` is `start`, before
-    the turn's agent could change it, or `end`, after the turn. `tree` is the object id of the git tree in `snapshots/`
-    of the root. If the content could not be recorded, `tree` is null and `reason` says why."""
+    """The content of the git work tree `folder`, or of this folder outside of git, was recorded, for `beam diff` and
+    `beam undo`. `at` is `start`, before the turn's agent could change it, or `end`, after the turn. `tree` is the
+    object id of the git tree in `snapshots/` of the root. If the content could not be recorded, `tree` is null and
+    `reason` says why."""
 
     folder: str
     tree: str | None = None

@@ -71,7 +71,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 class Snapshots:
     """Makes and compares snapshots of a work tree, or of the `folder` in it if one is given. They are stored in the git
-    directory `directory`, where no agent may write.
+    directory `directory`, where no agent may write. A `place` that is a path is a folder outside of git.
 
     `has_repositories`: a nested repository that was added, removed or moved to another commit counts as a change.
     """
@@ -79,7 +79,7 @@ class Snapshots:
     def __init__(
         self,
         directory: Path,
-        place: GitPlace,
+        place: GitPlace | Path,
         environ: Mapping[str, str],
         *,
         bounds: Bounds,
@@ -87,12 +87,12 @@ class Snapshots:
         has_repositories: bool = False,
     ) -> None:
         self.directory = directory
-        self.work_tree = Path(place.work_tree)
+        self.work_tree = place if isinstance(place, Path) else Path(place.work_tree)
         self._folder = folder or self.work_tree
         self._apart = PrivateRepository(
             directory=directory,
             work_tree=self.work_tree,
-            objects=Path(place.repository) / "objects",
+            objects=None if isinstance(place, Path) else Path(place.repository) / "objects",
             environ=environ,
         )
         self._bounds = bounds

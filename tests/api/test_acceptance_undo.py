@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -42,6 +43,13 @@ def shop(beam: Cli) -> Cli:
     script.chmod(0o755)
     beam.config(f"agents: {{claude: {{executable: {script}, access: edit}}}}\n")
     return beam
+
+
+@pytest.fixture
+def plain(shop: Cli) -> Cli:
+    """The same in a folder outside of git."""
+    shutil.rmtree(shop.project / ".git")
+    return shop
 
 
 def send(shop: Cli, text: str, *options: str, agent: str = "claude") -> str:
@@ -142,6 +150,34 @@ def test_all_files_are_as_before_the_turn_and_after_a_redo_as_after_it(shop: Cli
     assert done.code == 0 and content(shop.project) == before, done
     done = shop("undo", "--redo")
     assert done.code == 0 and content(shop.project) == after, done
+
+
+def test_outside_of_git_it_is_the_same(plain: Cli) -> None:
+    (plain.project / ".gitignore").write_text("*.key\n")
+    (plain.project / "a.key").write_text("secret\n")
+    before = content(plain.project)
+    text = "rm .gitignore; echo 2 >README.md; mkdir d; echo x >d/new; chmod +x beam.yaml; echo x >a.key; name README.md"
+    send(plain, text)
+    after = content(plain.project)
+    assert "README.md" in plain("diff", "claude", "--stat").out
+    assert lines(plain("undo"))["README.md"] == ("restore", "")
+    done = plain("undo", "--all-files")
+    assert done.code == 0 and lines(done)["a.key"] == ("leave", "git ignores it"), done
+    assert content(plain.project) == before | {"a.key": after["a.key"]}
+    assert plain("undo", "--redo").code == 0 and plain("undo", "--redo").code == 0 and content(plain.project) == after
+    git(plain, "init", "-q")
+    assert plain("undo", "--all-files").code == 0
+    assert content(plain.project) == before | {"a.key": after["a.key"]}
+
+
+def test_where_no_snapshot_can_be_made_that_is_told(plain: Cli) -> None:
+    for name in ("a", "b"):
+        with (plain.project / name).open("wb") as file:
+            file.truncate(101 << 20)
+    send(plain, "echo 2 >README.md; name README.md")
+    for word in ("undo", "diff"):
+        done = plain(word, "claude")
+        assert done.code == 4 and "in no git work tree, and holds more than 200 MiB (git init)" in done.err, done
 
 
 def test_the_turn_of_a_message_and_of_a_temporary_session_are_taken_back(shop: Cli) -> None:

@@ -63,7 +63,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         did.append((store.name, folder))
         return Tree()
 
-    monkeypatch.setattr(diff, "WorkTree", SimpleNamespace(of=of))
+    monkeypatch.setattr(diff, "WorkTree", SimpleNamespace(at=of))
     return did
 
 
@@ -87,7 +87,7 @@ def test_a_work_tree_is_compared_with_what_it_was(
 
 @pytest.mark.slow
 def test_what_can_not_be_compared_is_reported(root: Root, compared: list[Any]) -> None:
-    hint = "one is made before a turn with access above `read` of an agent CLI that works in a git work tree"
+    hint = "one is made before a turn with access above `read` of an agent CLI"
     with refused(NotFoundError, "no snapshot of the work tree was made for this agent", hint, subject="worker"):
         differs(root)
     record(root, "worker", tree(1, None, reason="it is large"), tree(2, folder="/nowhere/at/all"))

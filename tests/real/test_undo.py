@@ -20,6 +20,12 @@ NAMES_NONE = {  # in these modes the CLI names no file that it changed
 
 
 @pytest.fixture
+def outside(request: pytest.FixtureRequest, tmp_path: Path, agents_path: str) -> Iterator[Subject]:
+    """The same in a folder outside of git."""
+    yield from place(request.param, tmp_path, agents_path, is_repository=False)
+
+
+@pytest.fixture
 def agent(request: pytest.FixtureRequest, tmp_path: Path, agents_path: str) -> Iterator[Subject]:
     """The CLI that the test is for, in a git work tree."""
     at = screens.place if COLUMNS[request.param].face == "terminal" else place
@@ -46,4 +52,23 @@ def test_what_its_first_turn_wrote_is_taken_back_and_nothing_else(agent: Subject
         assert made.exists() and agent.cli("undo", agent.name, "--all-files", timeout=120).code == 0
     assert (made.exists(), mine.read_text()) == (False, "by a person since\n")
     redone = agent.cli("undo", agent.name, "--redo", timeout=120)
+    assert redone.code == 0 and made.read_text().strip() == "by the agent", redone
+
+
+@pytest.mark.parametrize(
+    "outside",
+    [
+        pytest.param(name, marks=() if name == "codex" else pytest.mark.conformance)
+        for name in ("codex", "claude-dialogue", "gemini")
+    ],
+    indirect=True,
+)
+def test_outside_of_git_what_it_wrote_is_taken_back_too(outside: Subject) -> None:
+    made = outside.cli.project / "made"
+    outcome = outside.send(outside.data.write.prompt(path=str(made), text="by the agent"), access="edit").json
+    assert outcome["status"] == "completed" and made.read_text().strip() == "by the agent", outcome
+    assert "+by the agent" in outside.cli("diff", outside.name).out
+    done = outside.cli("undo", outside.name, timeout=120)
+    assert (done.code, done.out, made.exists()) == (0, "remove\tmade\n", False), done
+    redone = outside.cli("undo", outside.name, "--redo", timeout=120)
     assert redone.code == 0 and made.read_text().strip() == "by the agent", redone

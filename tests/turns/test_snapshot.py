@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from beam.base.errors import UnsupportedError
-from beam.turns.snapshot import WorkTree
+from beam.turns.snapshot import WorkTree, snapshot_event
 from beam.worktree.calls import GitError
 from beam.worktree.snapshots import Bounds, ChangedFile
 from tests.support.cli import Cli
@@ -181,9 +182,76 @@ def test_what_the_repository_has_is_not_stored_again(work_tree: Path, tree: Work
     assert stored < 10_000
 
 
-def test_outside_of_a_work_tree_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="no git work tree"):
-        WorkTree.of(tmp_path / "snapshots", tmp_path, os.environ)
+@pytest.fixture
+def outside(tmp_path: Path) -> WorkTree:
+    """A folder in no git work tree."""
+    (tmp_path / "plain/sub").mkdir(parents=True)
+    (tmp_path / "plain/sub/file").write_text("one\n")
+    return WorkTree.of(tmp_path / "snapshots", tmp_path / "plain", outside_environ(tmp_path))
+
+
+def test_a_folder_outside_of_git_is_recorded_and_its_gitignore_counts(tmp_path: Path, outside: WorkTree) -> None:
+    plain = tmp_path / "plain"
+    (plain / ".gitignore").write_text("*.log\n")
+    before = take(outside)
+    (plain / "sub/file").write_text("two\n")
+    (plain / "a.log").write_text("x\n")
+    assert changed(outside, before) == [("sub/file", 1, 1)]
+    subprocess.run(["git", "init", "-q"], cwd=plain, check=True)
+    after = WorkTree.at(tmp_path / "snapshots", plain, os.environ)
+    assert changed(after, before) == [("sub/file", 1, 1)]
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["rm", "-r", str(plain / ".git")], check=True)
+    assert changed(WorkTree.at(tmp_path / "snapshots", plain, outside_environ(tmp_path)), before) == [
+        ("sub/file", 1, 1)
+    ]
+
+
+def outside_environ(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "HOME": str(tmp_path / "home")}
+
+
+def make_many(plain: Path) -> None:
+    for number in range(20_001):
+        (plain / f"{number}").touch()
+
+
+def make_large(plain: Path) -> None:
+    for name in ("a", "b"):
+        with (plain / name).open("wb") as file:
+            file.truncate(101 << 20)
+
+
+@pytest.mark.parametrize(("make", "why"), [
+    (make_many, "is in no git work tree, and holds more than 20,000 files"),
+    (make_large, "is in no git work tree, and holds more than 200 MiB"),
+])  # fmt: skip
+def test_a_large_folder_outside_of_git_is_not_recorded_unless_it_is_another_repository(
+    tmp_path: Path, outside: WorkTree, make: Callable[[Path], None], why: str
+) -> None:
+    make(tmp_path / "plain")
+    with pytest.raises(UnsupportedError, match=why):
+        take(outside)
+    assert not list((tmp_path / "snapshots").glob("objects/??"))
+    (tmp_path / "plain").rename(tmp_path / "nested")
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "nested").rename(tmp_path / "plain/nested")
+    subprocess.run(["git", "init", "-q", str(tmp_path / "plain/nested")], check=True)
+    assert take(outside)
+
+
+@pytest.mark.parametrize(("home", "store", "why"), [
+    ("plain", "snapshots", "is your home, or holds it"), ("plain/sub", "snapshots", "is your home, or holds it"),
+    ("home", "plain/sub/snapshots", "holds beam's own state"),
+])  # fmt: skip
+def test_where_programs_keep_what_is_theirs_nothing_is_recorded(
+    tmp_path: Path, outside: WorkTree, home: str, store: str, why: str
+) -> None:
+    environ = {**os.environ, "HOME": str(tmp_path / home)}
+    with pytest.raises(UnsupportedError, match=why):
+        take(WorkTree.of(tmp_path / store, tmp_path / "plain", environ))
+    event = asyncio.run(snapshot_event(tmp_path / store, tmp_path / "plain", environ, "worker", beside=False))
+    assert event.tree is None and why in event.reason
 
 
 def test_without_git_the_reason_is_reported(work_tree: Path, tmp_path: Path) -> None:
