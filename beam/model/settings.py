@@ -16,6 +16,8 @@ from beam.model.outcome import ANSWERS, Class, Status
 
 MIB = 1024 * 1024
 KIB = 1024
+# Of an agent whose settings don't say it, in seconds.
+TIMEOUT_S, IDLE_TIMEOUT_S, LEASE_S, KEEP_S = 30 * 60.0, 10 * 60.0, 10 * 60.0, 15 * 60.0
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -209,8 +211,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cwd: str | None = None
     env: dict[str, str] = {}
     env_profile: str | None = None
-    timeout: float = 30 * 60.0
-    idle_timeout: float = 10 * 60.0
+    timeout: float | None = None
+    idle_timeout: float | None = None
     max_turns: int | None = None
     budget_usd: float | None = None
     retries: int | None = None
@@ -225,8 +227,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     session_path: str | None = None
     cost_path: str | None = None
     script: str | None = None
-    lease: float = 10 * 60.0
-    keep: float = 15 * 60.0
+    lease: float | None = None
+    keep: float | None = None
     pace: float | None = None
     record: bool = False
     upstream: str | None = None

@@ -198,7 +198,8 @@ def own_bound(field: str, own: object) -> float:
     if isinstance(own, (int, float)):
         return own
     unset = effects.SETTINGS[field].unset
-    return float(_UNSET[field]) if unset is None else unset
+    assert unset is not None, field
+    return unset
 
 
 def _is_general(resolved: ResolvedAgent, field: str, origin: str) -> bool:

@@ -11,6 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from beam.model.settings import IDLE_TIMEOUT_S, KEEP_S, TIMEOUT_S
+
 EffectKind = Literal["needs trust", "may only lower", "harmless"]
 
 
@@ -18,8 +20,8 @@ class Effect(Struct, frozen=True):
     """What a field of a stranger's file may do. `because` is the reason. `when` says which values need trust, "" if
     all do.
 
-    `unset` is the bound of a field that may only lower the person's own value, where the person has set none; None: the
-    default."""
+    `unset` is the bound of a field that may only lower the person's own value, where the person has set none; None for
+    a limit, which has a default."""
 
     kind: EffectKind
     because: str
@@ -60,8 +62,8 @@ SETTINGS: dict[str, Effect] = {
     "cwd": needs_trust("the agent works there, with its access", "outside of the folder, also by a link"),
     "env": needs_trust("a variable can name a program, a server or a key"),
     "env_profile": needs_trust("a variable can name a program, a server or a key"),
-    "timeout": may_only_lower(_LONGER),
-    "idle_timeout": may_only_lower(_LONGER),
+    "timeout": may_only_lower(_LONGER, TIMEOUT_S),
+    "idle_timeout": may_only_lower(_LONGER, IDLE_TIMEOUT_S),
     "max_turns": may_only_lower("it bounds what a turn may do and cost", math.inf),
     "budget_usd": may_only_lower("it bounds what a turn may cost", math.inf),
     "retries": may_only_lower("each costs a call, and how many a CLI makes by itself is its own", 0),
@@ -77,7 +79,7 @@ SETTINGS: dict[str, Effect] = {
     "cost_path": needs_trust(_TEXT),
     "script": needs_trust("it decides what the scripted agent says and does", "a file"),
     "lease": needs_trust("a message that is lent for a shorter time is done twice"),
-    "keep": may_only_lower("it is how long a process of the agent lives on"),
+    "keep": may_only_lower("it is how long a process of the agent lives on", KEEP_S),
     "pace": needs_trust("a shorter one asks the vendor more often"),
     "record": needs_trust("it decides whether your terminal is recorded"),
     "upstream": needs_trust("the prompts and the API key go there"),

@@ -18,7 +18,7 @@ from beam.model import events
 from beam.model.events import Event
 from beam.model.message import Access, Message
 from beam.model.outcome import Total
-from beam.model.settings import AgentSettings, Limits
+from beam.model.settings import IDLE_TIMEOUT_S, KEEP_S, TIMEOUT_S, AgentSettings, Limits
 from beam.process.program import absolute_folders
 from beam.rules.ruleset import Ruleset
 from beam.turns.confine import OwnDirectories
@@ -106,12 +106,17 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     @property
     def timeout(self) -> float:
         """Return how many seconds the turn may take."""
-        return self.message.options.timeout or self.settings.timeout
+        return self.message.options.timeout or self.settings.timeout or TIMEOUT_S
 
     @property
     def idle_timeout(self) -> float:
         """Return how many seconds without output or other activity stop the turn."""
-        return self.settings.idle_timeout
+        return self.settings.idle_timeout or IDLE_TIMEOUT_S
+
+    @property
+    def keep(self) -> float:
+        """Return how many seconds the process may be kept after the turn, if it is kept at all."""
+        return KEEP_S if self.settings.keep is None else self.settings.keep
 
 
 def env_for_kept_process(child_env: Mapping[str, str]) -> dict[str, str]:

@@ -353,7 +353,7 @@ def _input_of(
     order: TurnRequest, turn: Turn, host: Host, confined: TurnConfinement, keeper: ProcessKeeper | None
 ) -> TurnInput:
     """Return the input for the turn's face; `keeper` is None if processes end with their turns."""
-    keep = 0.0 if keeper is None else keeper.idle_s(order.settings.keep)
+    keep = 0.0 if keeper is None else keeper.idle_s(order.keep)
     keeps = keep > 0
     child_env = env_for_kept_process(order.child_env) if keeps else order.child_env
     return TurnInput(

@@ -79,7 +79,10 @@ def test_a_change_sets_and_takes_back(root: Root) -> None:
     assert root.reload().config.resolve("worker").settings.timeout == 90
     manage.change_agent(root.context, "worker", {"timeout": None})
     settings = root.reload().config.resolve("worker").settings
-    assert (settings.timeout, settings.description) == (AgentSettings().timeout, "it")
+    assert (settings.timeout, settings.description) == (None, "it")
+    manage.change_agent(root.context, "worker", {"timeout": "30m"})
+    written = root.context.agent_paths("worker").dir / "agent.json"
+    assert b"1800" in written.read_bytes(), "also what would hold without it: beam.yaml may say something else"
 
 
 def test_adding_twice_and_removing_twice_are_refused(root: Root) -> None:

@@ -16,7 +16,7 @@ from beam.broker.asking.follow import follow, outcome_in
 from beam.broker.holder.duty import ensure_running
 from beam.model import events
 from beam.model.outcome import Class, Status
-from beam.model.settings import AgentSettings
+from beam.model.settings import LEASE_S
 from beam.store.journal import read_state
 from beam.store.lock import try_lock
 from tests.support.context import FakeClock, Root
@@ -169,7 +169,7 @@ def test_a_failure_needs_a_reason_and_becomes_a_dead_letter(root: Root) -> None:
 def test_an_unanswered_message_is_offered_again_when_its_lease_is_over(root: Root, lease: float | None) -> None:
     message = root.put("box")
     assert recv(root, lease) == message.id
-    root.clock.sleep((lease or AgentSettings().lease) - 1)
+    root.clock.sleep((lease or LEASE_S) - 1)
     with pytest.raises(UnfinishedError):
         recv(root)
     root.clock.sleep(1)

@@ -50,7 +50,7 @@ def test_an_agent_is_declared_changed_renamed_archived_and_removed(inside: Insid
     settings = inside("agent", "show", "mine", "--json").json["settings"]
     assert (settings["command"], settings["timeout"], settings["description"]) == (["cat", "-n"], 90.0, "lines")
     assert inside("agent", "set", "mine", "timeout=").code == 0
-    assert inside("agent", "show", "mine", "--json").json["settings"]["timeout"] == 1800.0
+    assert inside("agent", "show", "mine", "--json").json["settings"]["timeout"] is None
     assert inside("agent", "rename", "mine", "yours").err == "beam: mine is called yours now\n"
     assert inside("agent", "archive", "yours").err.startswith("beam: yours is archived; ")
     assert "yours" not in inside("agent", "list").out

@@ -72,7 +72,7 @@ def test_durations_of_beam_yaml_may_be_text_and_nothing_else_of_that_kind():
 
     assert schema["BeamYaml"]["properties"].keys() == set(file._KEYS)
     assert {"type": "string"} in schema["Policy"]["properties"]["backoff"]["anyOf"]
-    assert agent["timeout"]["anyOf"] == [{"type": "number"}, {"type": "string"}]
+    assert agent["timeout"]["anyOf"] == [{"type": "number"}, {"type": "null"}, {"type": "string"}]
     assert agent["budget_usd"]["anyOf"] == [{"type": "number"}, {"type": "null"}]
 
 
@@ -124,7 +124,7 @@ def test_a_duration_keeps_its_default_and_unknown_keys_are_refused():
     schema = schemas.schema("beam.yaml")["$defs"]
     number, text = {"type": "number"}, {"type": "string"}
     assert schema["Policy"]["properties"]["backoff"] == {"anyOf": [number, text], "default": 2.0}
-    assert schema["AgentSettings"]["properties"]["timeout"]["default"] == 1800.0
+    assert schema["AgentSettings"]["properties"]["timeout"]["default"] is None
     assert [schema[name]["additionalProperties"] for name in ("BeamYaml", "AgentSettings")] == [False, False]
     assert {"AgentSettings", "RuleLists"} < set(schemas.schema("scenario")["$defs"])
 

@@ -179,8 +179,8 @@ def test_a_bound_is_lowered_without_trust_and_raised_only_with_it(tmp_path: Path
     assert asked(Folder(made(tmp_path / "lower")), where, field, 2, own=4) == ([], 2)
     (raised,), _ = asked(Folder(made(tmp_path / "raised")), where, field, 8, own=4)
     assert f" raises the {field} of " in raised
-    unset = SETTINGS[field].unset
-    bound = getattr(AgentSettings(), field) if unset is None else unset
+    bound = SETTINGS[field].unset
+    assert bound is not None
     if bound != math.inf:
         assert asked(Folder(made(tmp_path / "above the default")), where, field, int(bound) + 1)[0]
     if bound:

@@ -20,6 +20,7 @@ from beam.broker.inbox.standing import check_trusted
 from beam.model import events
 from beam.model.message import Access, Message, RuleLists
 from beam.model.outcome import Class, Outcome, Status, Verdict
+from beam.model.settings import LEASE_S
 from beam.model.state import SENT
 from beam.process import tree
 from beam.root import discovery
@@ -90,7 +91,7 @@ def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Mess
 def _lend_message(log: AgentLog, message: Message, seconds: float | None) -> None:
     context = log.context
     settings = context.config.resolve(message.to).settings
-    seconds = settings.lease if seconds is None else seconds
+    seconds = settings.lease or LEASE_S if seconds is None else seconds
     number = log.state.turn + 1
     crash_point("turn.before")
     log.record(

@@ -95,7 +95,7 @@ class _Turn:
         with contextlib.ExitStack() as held:
             try:
                 order = build_turn_request(log, message, lease.waiting.last_check)
-                is_kept = order.recorded is None and lease.keeper.idle_s(order.settings.keep) > 0
+                is_kept = order.recorded is None and lease.keeper.idle_s(order.keep) > 0
                 order = structs.replace(order, is_kept=is_kept)
                 if message.options.new:
                     lease.keeper.unwanted = "a new session was asked for"

@@ -23,7 +23,7 @@ from beam.config.resolve import ResolvedAgent
 from beam.model import events
 from beam.model.message import Message, RuleLists, SessionContext
 from beam.model.outcome import Total
-from beam.model.settings import AgentSettings
+from beam.model.settings import TIMEOUT_S, AgentSettings
 from beam.model.state import Fork, Session
 from beam.process import tree
 from beam.rules.ruleset import Ruleset, combine, rules_of
@@ -163,7 +163,7 @@ def with_bounded_limits(message: Message, settings: AgentSettings) -> Message:
     if message.hops == 0:
         return message
     bounds = {
-        "timeout": settings.timeout,
+        "timeout": settings.timeout or TIMEOUT_S,
         "max_turns": settings.max_turns,
         "budget_usd": settings.budget_usd,
     }
