@@ -212,5 +212,5 @@ def test_the_shield_is_refused_where_the_key_is_still_to_be_read(where: str, bea
 
 def test_an_agents_message_names_no_recording_and_no_proxy(beam: Cli) -> None:
     beam.config("agents:\n  sender: {adapter: bash, access: full}\n  other: {adapter: scripted}\n")
-    done = beam("send", "sender", "$BEAM_BIN send other --record /tmp/x --depth model hello", "--json")
+    done = beam("send", "sender", '"$BEAM_BIN" send other --record /tmp/x --depth model hello', "--json")
     assert "only a person records and replays" in done.out + done.err
