@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Codes of notices that are printed in every output format.
 _IMPORTANT_NOTICES = frozenset(
-    {"approved_differs", "left_out", "reason_not_told", "unknown_screen", "untested_version"}
+    {"approved_differs", "budget_passed", "left_out", "reason_not_told", "unknown_screen", "untested_version"}
 )
 _HINTS = {
     "auth": "log in with the agent's own CLI, or set its key",

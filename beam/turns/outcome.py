@@ -266,6 +266,18 @@ def outcome_to_record(
     return msgspec.structs.replace(finished, redacted=blanked)
 
 
+def passed_budget(order: TurnRequest, verdict: Verdict) -> str:
+    """Return what to say of a budget that the CLI itself kept, and that the turn passed; "" if it did not."""
+    budget = order.message.options.budget_usd or order.settings.budget_usd
+    cost = verdict.cost_usd
+    if budget is None or cost is None or cost <= budget or order.is_proxied or order.recorded is not None:
+        return ""
+    return (
+        f"the turn cost ${cost:.4f}, and its budget was ${budget:.4f}, which the CLI kept itself; "
+        "only the proxy refuses the next call: --max-tokens N sends the calls through it"
+    )
+
+
 def _asks_model(order: TurnRequest) -> bool:
     """Return whether a model answers this turn. The CLI itself answers a command, and a recording what it replays."""
     return order.adapter.card.asks_model and order.recorded is None and not _is_command(order)

@@ -29,7 +29,15 @@ from beam.turns.choice import REASON_KEPT, choose_face
 from beam.turns.confine import TurnConfinement
 from beam.turns.handle import Stop, TurnHandle, TurnServices
 from beam.turns.input import TurnInput, folder_of, turn_of
-from beam.turns.outcome import CliTexts, is_blank, is_work, outcome_to_record, refusal_verdict, turn_started_event
+from beam.turns.outcome import (
+    CliTexts,
+    is_blank,
+    is_work,
+    outcome_to_record,
+    passed_budget,
+    refusal_verdict,
+    turn_started_event,
+)
 from beam.turns.process import ProcessKeeper, ReuseKey
 from beam.turns.record import EventChange, FigureFilter, ImageChange, PieceRecorder
 from beam.turns.request import Record, TurnRequest, env_for_kept_process, host_of
@@ -106,6 +114,8 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     is_silent = verdict.status is Status.COMPLETED and is_blank(verdict.reply)
     is_unseen = is_silent and not order.adapter.card.faces[face].tools  # its mode reports no tool calls
     worked = sent.has_worked or (is_unseen and has_changed)
+    if passed := passed_budget(order, verdict):
+        record(events.Notice(code="budget_passed", text=passed))
     outcome = outcome_to_record(order, verdict, stop, face, took, why=why, heard=sent.heard.texts, worked=worked)
     return _finish(order, record, outcome)
 

@@ -29,7 +29,13 @@ from beam.process import tree
 from beam.rules.rule import parse
 from beam.rules.ruleset import Ruleset
 from beam.turns.handle import Stop, StopReason
-from beam.turns.outcome import outcome_from_verdict, outcome_to_record, refusal_verdict, require_structured_evidence
+from beam.turns.outcome import (
+    outcome_from_verdict,
+    outcome_to_record,
+    passed_budget,
+    refusal_verdict,
+    require_structured_evidence,
+)
 from beam.turns.request import TurnRequest
 from beam.turns.run import run
 from tests.support.context import Root
@@ -153,6 +159,27 @@ def test_who_stopped_a_turn_decides_its_outcome_unless_it_completed(
     assert (finished.status, finished.class_, finished.duration_s) == (status, class_, 1.235)
     completed = outcome_from_verdict(order, Verdict(status=Status.COMPLETED), stop, "exec", 1.0)
     assert (completed.status, completed.exit_code) == (Status.COMPLETED, 0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "cost", "is_proxied", "said"),
+    [
+        (0.1, 0.12, False, "the turn cost $0.1200, and its budget was $0.1000, which the CLI kept itself"),
+        (0.1, 0.1, False, ""),
+        (0.1, None, False, ""),
+        (None, 0.12, False, ""),
+        (0.1, 0.12, True, ""),
+    ],
+)
+def test_a_budget_that_the_cli_let_the_turn_pass_is_told(
+    root: Root, budget: float | None, cost: float | None, is_proxied: bool, said: str
+) -> None:
+    _, order = ordered(root)
+    options = msgspec.structs.replace(order.message.options, budget_usd=budget)
+    message = msgspec.structs.replace(order.message, options=options)
+    order = msgspec.structs.replace(order, message=message, is_proxied=is_proxied)
+    told = passed_budget(order, Verdict(status=Status.COMPLETED, cost_usd=cost))
+    assert told.partition(";")[0] == said
 
 
 @pytest.mark.parametrize(
