@@ -31,7 +31,7 @@ def test_of_more_processes_than_it_keeps_the_one_used_least_lately_ends(three: C
     assert kept(three, "one") is not None and kept(three, "three") is not None
     status = three("broker", "status", "--json").json
     assert (status["kept"], status["idle"]) == (2, None)
-    assert "up to 2 processes, each for 20m00s without a turn" in three("broker", "status").out
+    assert "up to 2 processes" in three("broker", "status").out
     assert send(three, "again", agent="two").out == "2 again small\n"
 
 
