@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 from beam.base.clock import local_time, run_async
 from beam.base.errors import LimitError, SignalledError
 from beam.broker.asking.follow import follow, not_found_if_removed, replay_outcome
-from beam.broker.asking.kept import keep_seconds, wait_until_released
-from beam.broker.asking.requests import withdraw
+from beam.broker.asking.requests import keep_seconds, wait_until_released, withdraw
 from beam.broker.holder import duty, registry
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox.context import RootContext

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from beam.base.errors import ExitCode, SignalledError
-from beam.broker.inbox import notifying
+from beam.broker.inbox import launch
 from beam.broker.inbox.context import RootContext
 from beam.conversations.budget import BudgetMeter
 from beam.conversations.changes import FolderChanges
@@ -88,7 +88,7 @@ class _Run:
     def _notify(self, text: str) -> None:
         self._notified += 1
         key = f"{self.scenario.name}-{self._mark}-{self._notified}"
-        notifying.notify_budget(self.context, key, agent=self.meter.speaker, text=f"{self.scenario.name}: {text}")
+        launch.notify_budget(self.context, key, agent=self.meter.speaker, text=f"{self.scenario.name}: {text}")
 
     def _stop_at_limit(self, why: str) -> None:
         self.meter.reached = self.meter.reached or why

@@ -280,7 +280,7 @@ class Put:
             return made
 
         monkeypatch.setattr("beam.broker.holder.registry.yield_to_broker", steps("yields"))
-        monkeypatch.setattr("beam.broker.asking.kept.wait_until_released", steps("waits"))
+        monkeypatch.setattr("beam.broker.asking.requests.wait_until_released", steps("waits"))
         monkeypatch.setattr(
             "beam.broker.inbox.launch.ensure_worker", lambda context, paths: self.did.append(("runs", paths.lane))
         )
@@ -309,7 +309,7 @@ def test_somebody_runs_what_was_put(beam: Beam, monkeypatch: pytest.MonkeyPatch)
     "part",
     [
         "broker.holder.registry.yield_to_broker",
-        "broker.asking.kept.wait_until_released",
+        "broker.asking.requests.wait_until_released",
         "broker.inbox.launch.start_worker",
     ],
 )

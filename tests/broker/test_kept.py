@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam.broker.asking.kept import keep_seconds, wait_until_released
+from beam.broker.asking.requests import keep_seconds, wait_until_released
 from beam.broker.holder import registry
 from beam.model import events
 from beam.model.message import Message, Options

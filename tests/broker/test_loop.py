@@ -18,7 +18,6 @@ import pytest
 
 from beam.base.clock import SystemClock, rfc3339
 from beam.base.errors import DiskError
-from beam.broker.holder import stranded
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox import launch, standing
 from beam.broker.inbox.context import RootContext
@@ -581,14 +580,14 @@ def test_a_lane_whose_messages_can_not_be_listed_keeps_no_other_lane_from_the_br
         lanes.add_to_index(lane)
         lane_queue = Queue(lane.queue, lane.put_lock)
         assert lane_queue.put(root.message("worker"), root.clock, root.context.config.limits)
-    own_s = stranded.own_worker_seconds
+    own_s = launch.own_worker_seconds
 
     def seconds(lane: AgentPaths, now_ns: int) -> float:
         if lane.lane == "one":
             raise DiskError("can't list one")
         return own_s(lane, now_ns)
 
-    monkeypatch.setattr(stranded, "own_worker_seconds", seconds)
+    monkeypatch.setattr(launch, "own_worker_seconds", seconds)
 
     async def story() -> tuple[dict[str | None, float], float]:
         roster, wake, context = Roster(), Wake(poll_only=True), real_time(root)

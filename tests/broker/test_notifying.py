@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from beam.base.errors import DiskError
-from beam.broker.inbox import launch, notifying
+from beam.broker.inbox import launch
 from beam.model import events
 from beam.model.outcome import Status
 from beam.notify import spool
@@ -59,7 +59,7 @@ DEAD = stamped(events.MessageDead(reason="expired", detail="too late", status=St
 
 
 def test_an_ask_is_reported_with_the_commands_that_decide_it(root: Root, started: list[tuple[Any, ...]]) -> None:
-    notifying.notify_ask(told(root).context, ASKED)
+    launch.notify_ask(told(root).context, ASKED)
     assert spooled(root) == [
         ("ask-worker-a", "ask", "worker asks to use Bash (beam approve worker-a, or beam deny worker-a)")
     ]
@@ -68,7 +68,7 @@ def test_an_ask_is_reported_with_the_commands_that_decide_it(root: Root, started
 
 
 def test_an_ask_that_beam_decides_at_once_is_not_reported(root: Root, started: list[tuple[Any, ...]]) -> None:
-    notifying.notify_ask(told(root).context, stamped(events.PermissionAsked(ask_id="worker-a", tool="Bash")))
+    launch.notify_ask(told(root).context, stamped(events.PermissionAsked(ask_id="worker-a", tool="Bash")))
     assert (spooled(root), started) == ([], [])
 
 
@@ -76,7 +76,7 @@ def test_an_ask_that_beam_decides_at_once_is_not_reported(root: Root, started: l
 def test_the_last_message_that_is_over_leaves_its_agent_idle(
     root: Root, started: list[tuple[Any, ...]], is_last: bool
 ) -> None:
-    notifying.notify_end(told(root).context, "worker-m", FINISHED, is_last=lambda: is_last)
+    launch.notify_end(told(root).context, "worker-m", FINISHED, is_last=lambda: is_last)
     idle = ("idle-turn-worker-m-1", "idle", "worker is idle: nothing waits in its queue")
     done = ("turn-worker-m-1", "finished", "worker is done")
     assert spooled(root) == ([idle, done] if is_last else [done])
@@ -84,13 +84,13 @@ def test_the_last_message_that_is_over_leaves_its_agent_idle(
 
 
 def test_a_message_that_was_given_up_is_reported(root: Root, started: list[tuple[Any, ...]]) -> None:
-    notifying.notify_end(told(root).context, "worker-m", DEAD, is_last=lambda: False)
+    launch.notify_end(told(root).context, "worker-m", DEAD, is_last=lambda: False)
     assert spooled(root) == [("dead-worker-m-1", "failed", "a message to worker was given up: too late")]
 
 
 def test_a_budget_is_told_once_for_each_key(root: Root, started: list[tuple[Any, ...]]) -> None:
     for key in ("k", "k", "l"):
-        notifying.notify_budget(told(root).context, key, agent="worker", text="nearly used up")
+        launch.notify_budget(told(root).context, key, agent="worker", text="nearly used up")
     assert spooled(root) == [
         ("budget-k", "budget", "nearly used up"),
         ("budget-l", "budget", "nearly used up"),
@@ -99,7 +99,7 @@ def test_a_budget_is_told_once_for_each_key(root: Root, started: list[tuple[Any,
 
 
 def test_what_no_target_wants_is_not_put_and_nothing_is_started(root: Root, started: list[tuple[Any, ...]]) -> None:
-    notifying.notify_end(
+    launch.notify_end(
         told(root, "notify: [{command: [tell], on: [ask]}]\n").context, "worker-m", FINISHED, is_last=lambda: True
     )
     assert (spooled(root), started) == ([], [])
@@ -109,9 +109,9 @@ def test_without_targets_nobody_asks_whether_it_was_the_last_one(root: Root) -> 
     def is_last() -> bool:
         raise AssertionError("nobody is to be told")
 
-    notifying.notify_end(root.context, "worker-m", FINISHED, is_last=is_last)
-    notifying.notify_ask(root.context, ASKED)
-    notifying.notify_budget(root.context, "k", agent="worker", text="x")
+    launch.notify_end(root.context, "worker-m", FINISHED, is_last=is_last)
+    launch.notify_ask(root.context, ASKED)
+    launch.notify_budget(root.context, "k", agent="worker", text="x")
     assert not root.context.home.notify.exists()
 
 
@@ -121,9 +121,9 @@ def test_one_process_delivers_at_a_time(root: Root, started: list[tuple[Any, ...
     lock = try_lock(context.home.notify / "lock")
     assert lock is not None
     with lock:
-        notifying.notify_ask(context, ASKED)
+        launch.notify_ask(context, ASKED)
         assert (len(spooled(root)), started) == (1, [])
-    notifying.start_delivery(context)
+    launch.start_delivery(context)
     assert len(started) == 1
 
 
@@ -134,7 +134,7 @@ def test_what_can_not_be_put_changes_no_turn(root: Root, monkeypatch: pytest.Mon
 
     context = told(root).context
     monkeypatch.setattr(spool, "put", fails)
-    notifying.notify_ask(context, ASKED)
-    notifying.notify_end(context, "worker-m", FINISHED, is_last=lambda: True)
-    notifying.notify_budget(context, "k", agent="worker", text="x")
+    launch.notify_ask(context, ASKED)
+    launch.notify_end(context, "worker-m", FINISHED, is_last=lambda: True)
+    launch.notify_budget(context, "k", agent="worker", text="x")
     assert spooled(root) == []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from beam.base.errors import DiskError
-from beam.broker.inbox import closing, launch, route
+from beam.broker.inbox import closing, launch
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import SessionContext, decode
@@ -31,7 +31,7 @@ def other_is_held(root: Root) -> Iterator[Lock]:
 def test_a_waited_for_reply_and_one_that_nobody_wants_go_nowhere(root: Root) -> None:
     for mode, said in (("wait", "waited"), ("none", "none")):
         message = root.message("worker", sender="asker", reply=mode)
-        assert route.route_reply(root.context, message, DONE, State()).reply == said
+        assert closing.route_reply(root.context, message, DONE, State()).reply == said
     assert root.boxes("asker") == {}
 
 
@@ -39,9 +39,9 @@ def test_a_reply_is_one_message_however_often_it_is_routed(root: Root) -> None:
     context = SessionContext(session_id="s-asker")
     message = root.message("worker", sender="asker", reply="queue", hops=4, session_context=context)
     state = State(session=Session(session_id="s-worker"))
-    first = route.route_reply(root.context, message, DONE, state)
+    first = closing.route_reply(root.context, message, DONE, state)
     assert (first.reply, first.to) == ("queued", "asker")
-    assert route.route_reply(root.context, message, DONE, state) == first
+    assert closing.route_reply(root.context, message, DONE, state) == first
     (path,) = (root.place("asker").queue / "new").iterdir()
     answer = decode(path.read_bytes())
     assert (answer.id, answer.sender, answer.to, answer.type, answer.reply_to) == (
@@ -66,21 +66,21 @@ def test_a_finished_turn_is_closed_although_no_process_can_be_started_for_its_re
 
     monkeypatch.setattr(launch, "start_worker", fail)
     message = root.message("worker", sender="other", reply="queue")
-    closed = route.route_reply(root.context, message, DONE, State())
+    closed = closing.route_reply(root.context, message, DONE, State())
     assert closed.reply == "queued"
     assert root.boxes("other") == {"new": [closed.reply_id]}
 
 
 def test_a_reply_that_its_receiver_has_dealt_with_is_not_put_again(root: Root) -> None:
     message = root.message("worker", sender="asker", reply="queue")
-    route.route_reply(root.context, message, DONE, State())
+    closing.route_reply(root.context, message, DONE, State())
     lease = root.hold("asker")
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
     closing.close_message(lease.log, *claimed, lease.log.record(DONE, message_id=entry.id))
     lease.close()
-    route.route_reply(root.context, message, DONE, State())
+    closing.route_reply(root.context, message, DONE, State())
     assert root.boxes("asker") == {}
 
 
@@ -89,7 +89,7 @@ def test_a_reply_that_its_receiver_has_dealt_with_is_not_put_again(root: Root) -
 )
 def test_an_answer_says_whether_it_is_answered(root: Root, wanted: int | None, mode: str, left: int) -> None:
     message = root.message("worker", sender="asker", reply="queue", replies=wanted)
-    answer = route.reply_message(root.context, message, DONE, State())
+    answer = closing.reply_message(root.context, message, DONE, State())
     assert answer is not None
     assert (answer.reply, answer.replies) == (mode, left)
 
@@ -97,7 +97,7 @@ def test_an_answer_says_whether_it_is_answered(root: Root, wanted: int | None, m
 def test_another_attempt_has_another_reply(root: Root) -> None:
     for attempt in (1, 2):
         message = root.message("worker", id="worker-1", sender="asker", reply="queue", attempt=attempt)
-        route.route_reply(root.context, message, DONE, State())
+        closing.route_reply(root.context, message, DONE, State())
     assert len(root.boxes("asker")["new"]) == 2
 
 
@@ -106,7 +106,7 @@ def test_a_turn_without_an_answer_is_reported_and_ends_the_exchange(root: Root, 
     message = root.message("worker", sender="asker", reply="queue")
     class_ = Class.AUTH if status is Status.FAILED else None
     finished = TurnFinished(status=status, class_=class_, reason="no key")
-    assert route.route_reply(root.context, message, finished, State()).reply == "queued"
+    assert closing.route_reply(root.context, message, finished, State()).reply == "queued"
     (path,) = (root.place("asker").queue / "new").iterdir()
     answer = decode(path.read_bytes())
     assert answer.text.startswith(f"[beam] worker did not answer {message.id}: {status}")
@@ -116,21 +116,23 @@ def test_a_turn_without_an_answer_is_reported_and_ends_the_exchange(root: Root, 
 
 def test_end_is_not_delivered(root: Root) -> None:
     message = root.message("worker", sender="asker", reply="queue")
-    closed = route.route_reply(root.context, message, TurnFinished(status=Status.COMPLETED, reply="`END`.\n"), State())
+    closed = closing.route_reply(
+        root.context, message, TurnFinished(status=Status.COMPLETED, reply="`END`.\n"), State()
+    )
     assert (closed.reply, closed.detail) == ("none", "it said END")
     assert root.boxes("asker") == {}
 
 
 def test_silence_is_not_delivered(root: Root) -> None:
     message = root.message("worker", sender="asker", reply="queue")
-    closed = route.route_reply(root.context, message, TurnFinished(status=Status.COMPLETED, reply=" \n"), State())
+    closed = closing.route_reply(root.context, message, TurnFinished(status=Status.COMPLETED, reply=" \n"), State())
     assert (closed.reply, closed.detail) == ("none", "nothing was said")
 
 
 @pytest.mark.parametrize("sender", ["nobody", "human", "../etc"])
 def test_a_reply_to_who_is_no_agent_is_dead_and_makes_no_files(root: Root, sender: str) -> None:
     message = root.message("worker", sender=sender, reply="queue")
-    closed = route.route_reply(root.context, message, DONE, State())
+    closed = closing.route_reply(root.context, message, DONE, State())
     assert (closed.reply, closed.detail) == ("dead", f"no agent is called {sender}")
     assert root.context.home.agents() == []
 
@@ -140,7 +142,7 @@ def test_a_reply_to_a_removed_agent_is_reported_in_both_journals(root: Root, oth
     message = root.message("worker", sender="other", reply="queue")
     (root.base / "beam.yaml").write_text("agents:\n  worker: {command: [cat]}\n")
     root.reload()
-    closed = route.route_reply(root.context, message, DONE, State())
+    closed = closing.route_reply(root.context, message, DONE, State())
     assert (closed.reply, closed.detail) == ("dead", "no agent is called other any more")
     assert root.boxes("other") == {"new": [closed.reply_id]}
 
@@ -150,7 +152,7 @@ def test_a_reply_to_a_session_that_was_put_aside_is_said_to_be_dead(root: Root, 
     lease = root.hold("other")
     lease.log.record(events.SessionArchived(session_id="s1"))
     message = root.message("worker", sender="other", reply="queue", session_context=SessionContext(session_id="s1"))
-    closed = route.route_reply(root.context, message, DONE, State())
+    closed = closing.route_reply(root.context, message, DONE, State())
     assert (closed.reply, closed.detail) == ("dead", "it answers session s1, which was archived")
     (entry,) = lease.waiting.scan()
     assert lease.waiting.claim(entry) is None
@@ -160,7 +162,7 @@ def test_a_reply_to_a_session_that_was_put_aside_is_said_to_be_dead(root: Root, 
 
 def test_a_reply_of_too_many_hops_is_dead_for_both(root: Root) -> None:
     message = root.message("worker", sender="asker", reply="queue", hops=20)
-    closed = route.route_reply(root.context, message, DONE, State())
+    closed = closing.route_reply(root.context, message, DONE, State())
     assert (closed.reply, closed.detail) == ("dead", "21 hops in thread t: over the limit of 20")
 
 
@@ -169,7 +171,7 @@ def test_a_full_queue_takes_replies_all_the_same(root: Root) -> None:
     for number in range(root.context.config.limits.waiting):
         root.put("asker", str(number))
     message = root.message("worker", sender="asker", reply="queue")
-    assert route.route_reply(root.context, message, DONE, State()).reply == "queued"
+    assert closing.route_reply(root.context, message, DONE, State()).reply == "queued"
     assert len(root.boxes("asker")["new"]) == root.context.config.limits.waiting + 1
 
 
@@ -177,7 +179,7 @@ def test_a_receiver_with_a_damaged_journal_stops_its_sender_not(root: Root) -> N
     root.hold("asker").close()
     segment = next(root.place("asker").journal.iterdir())
     segment.write_bytes(b"#\n")
-    closed = route.route_reply(root.context, root.message("worker", sender="asker", reply="queue"), DONE, State())
+    closed = closing.route_reply(root.context, root.message("worker", sender="asker", reply="queue"), DONE, State())
     assert closed.reply == "dead"
     assert segment.name in closed.detail
 
@@ -185,7 +187,7 @@ def test_a_receiver_with_a_damaged_journal_stops_its_sender_not(root: Root) -> N
 def test_the_sender_of_a_reply_that_got_no_turn_is_told(root: Root) -> None:
     message = root.message("worker", type="reply", sender="asker", reply="queue")
     for finished in (TurnFinished(status=Status.FAILED, reason="its settings are wrong"), DONE):
-        assert route.route_reply(root.context, message, finished, State()).reply == "queued"
+        assert closing.route_reply(root.context, message, finished, State()).reply == "queued"
     (path, *_) = (root.place("asker").queue / "new").iterdir()
     told = decode(path.read_bytes())
     assert (told.reply_to, told.reply) == (message.id, "none"), "what is told is not answered in turn"
@@ -193,7 +195,7 @@ def test_the_sender_of_a_reply_that_got_no_turn_is_told(root: Root) -> None:
 
 def test_a_reply_to_an_agent_that_is_gone_is_not_answered_by_it(root: Root) -> None:
     message = root.message("removed", type="reply", sender="asker", reply="queue")
-    closed = route.route_reply(root.context, message, TurnFinished(status=Status.FAILED, reason="gone"), State())
+    closed = closing.route_reply(root.context, message, TurnFinished(status=Status.FAILED, reason="gone"), State())
     assert (closed.reply, closed.to, closed.reply_id) == ("dead", "asker", None)
     assert closed.detail == "a reply to removed, which is gone, is not answered"
     assert root.boxes("asker") == {}

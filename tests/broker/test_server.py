@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from beam.base.errors import UnfinishedError
-from beam.broker.holder import duty, registry, stranded
+from beam.broker.holder import duty, registry
 from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import launch
 from beam.broker.inbox.build_request import plan_turn
 from beam.broker.serving.kind import PROGRAM, RUN, WORKER, has_sender_environment
 from beam.model import events
@@ -232,7 +233,7 @@ def test_after_a_turn_whose_process_is_kept_the_stranded_lanes_are_rescued(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rescued: list[str] = []
-    monkeypatch.setattr(stranded, "start_lane_workers", lambda context, paths: rescued.append(paths.agent))
+    monkeypatch.setattr(launch, "start_lane_workers", lambda context, paths: rescued.append(paths.agent))
     message = root.put("worker")
 
     async def run_first(lease: AgentLease, due: duty.DueWork, stop: Stop, *, begun: Any) -> bool:

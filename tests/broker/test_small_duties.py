@@ -14,7 +14,7 @@ import pytest
 
 from beam.base.errors import CorruptError, DiskError, LimitError, NotFoundError, UnfinishedError, UsageError
 from beam.broker.asking import mailbox
-from beam.broker.holder import recovery, registry, stranded
+from beam.broker.holder import recovery, registry
 from beam.broker.holder.lease import AgentLease, session_lock
 from beam.broker.holder.registry import BrokerFile
 from beam.broker.inbox import closing, failure, launch
@@ -82,7 +82,7 @@ def test_a_lease_that_is_handed_over_starts_a_worker_for_what_waits(
     started: list[str] = []
     rescued: list[str] = []
     monkeypatch.setattr(launch, "start_worker", lambda context, paths: started.append(paths.agent))
-    monkeypatch.setattr(stranded, "start_lane_workers", lambda context, paths: rescued.append(paths.agent))
+    monkeypatch.setattr(launch, "start_lane_workers", lambda context, paths: rescued.append(paths.agent))
     assert root.hold("worker").hand_over() is False
     root.put("worker")
     lease = root.hold("worker")

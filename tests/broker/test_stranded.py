@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from beam.broker.holder import stranded
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox import launch
 from beam.model import events
@@ -42,18 +41,18 @@ def test_a_lane_that_somebody_holds_and_one_that_is_over_are_not_stranded(root: 
         name.unlink()
     agent = root.place("worker")
     with try_lock(held.lock):  # type: ignore[union-attr]
-        assert list(stranded.stranded_lanes(agent)) == [left]
-    assert list(stranded.stranded_lanes(agent)) == [held, left]
+        assert list(launch.stranded_lanes(agent)) == [left]
+    assert list(launch.stranded_lanes(agent)) == [held, left]
 
 
 def test_a_new_lane_is_left_to_its_own_worker_for_a_moment_and_a_claimed_one_is_not(root: Root) -> None:
     place, _ = sent(root, "mine")
-    assert stranded.own_worker_seconds(place, root.clock.now) == stranded.OWN_WORKER_S
-    assert stranded.own_worker_seconds(place, root.clock.now + 2 * SECOND_NS) == 0
-    assert stranded.own_worker_seconds(place, root.clock.now - 60 * SECOND_NS) == 0, "the clock was set back"
+    assert launch.own_worker_seconds(place, root.clock.now) == launch.OWN_WORKER_S
+    assert launch.own_worker_seconds(place, root.clock.now + 2 * SECOND_NS) == 0
+    assert launch.own_worker_seconds(place, root.clock.now - 60 * SECOND_NS) == 0, "the clock was set back"
     (entry,) = (place.queue / "new").iterdir()
     entry.rename(place.queue / "cur" / entry.name)
-    assert stranded.own_worker_seconds(place, root.clock.now) == 0
+    assert launch.own_worker_seconds(place, root.clock.now) == 0
 
 
 @pytest.mark.slow
@@ -107,7 +106,7 @@ def test_a_finished_lane_whose_holder_was_killed_before_it_took_it_out_is_taken_
         name.unlink()
     agent = root.place("worker")
     with try_lock(over.lock):  # type: ignore[union-attr]
-        assert list(stranded.stranded_lanes(agent)) == [left]
+        assert list(launch.stranded_lanes(agent)) == [left]
         assert lanes.indexed_lanes(agent) == [over, left], "its holder is at work in it"
-    assert list(stranded.stranded_lanes(agent)) == [left]
+    assert list(launch.stranded_lanes(agent)) == [left]
     assert lanes.indexed_lanes(agent) == [left]

@@ -12,7 +12,7 @@ import pytest
 from beam.base import files, own_program
 from beam.base.clock import SystemClock
 from beam.base.errors import DiskError, UsageError
-from beam.broker.holder import stranded
+from beam.broker.inbox import launch
 from beam.broker.inbox.context import RootContext
 from beam.broker.inbox.put import put
 from beam.broker.serving import worker
@@ -80,9 +80,9 @@ class Lanes:
         self.ends: dict[str | None, Any] = {}
         self.slept: list[float] = []
         self.lanes = [root.context.agent_paths("worker", name) for name in names]
-        monkeypatch.setattr(stranded, "stranded_lanes", lambda paths: iter(self.lanes))
+        monkeypatch.setattr(launch, "stranded_lanes", lambda paths: iter(self.lanes))
         monkeypatch.setattr(
-            stranded, "own_worker_seconds", lambda lane, now_ns: (self.own_s.get(lane.lane) or [0.0]).pop(0)
+            launch, "own_worker_seconds", lambda lane, now_ns: (self.own_s.get(lane.lane) or [0.0]).pop(0)
         )
         monkeypatch.setattr(worker, "drain", self.drain)
         monkeypatch.setattr(asyncio, "sleep", self.sleep)

@@ -140,7 +140,7 @@ def test_a_cold_send_imports_few_modules(beam: Cli) -> None:
     beam("send", "scripted", "before")
     found = imported(beam, "send", "scripted", "hi")
     own = [name for name in found if name.partition(".")[0] == "beam"]
-    assert len(own) <= 145, sorted(own)
+    assert len(own) <= 140, sorted(own)
 
 
 def test_a_worker_loads_what_the_command_does_and_nothing_more(beam: Cli) -> None:

@@ -14,7 +14,7 @@ import pytest
 from beam.base.errors import BeamError, ConfigError, SignalledError, UnfinishedError, UntrustedError, UsageError
 from beam.broker.holder import registry
 from beam.broker.holder.control import answer_requests
-from beam.broker.inbox import launch, notifying
+from beam.broker.inbox import launch
 from beam.conversations import held, repeat_worktree, step_files
 from beam.conversations import play as playing
 from beam.conversations.held import HeldAgents, deliver_here
@@ -235,7 +235,7 @@ def test_a_budget_that_is_used_up_ends_the_run_and_skips_the_rest(
 ) -> None:
     told: list[tuple[str, str, str]] = []
     monkeypatch.setattr(
-        notifying,
+        launch,
         "notify_budget",
         lambda context, key, *, agent, text: told.append((key.rpartition("-")[2], agent, text)),
     )
@@ -271,7 +271,7 @@ def test_a_budget_that_is_nearly_used_up_is_reported_once(
     root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(notifying, "notify_budget", lambda context, key, *, agent, text: told.append(text))
+    monkeypatch.setattr(launch, "notify_budget", lambda context, key, *, agent, text: told.append(text))
     played = Played(root, tmp_path, STEPS, head="limits: {tokens: 240}\n")
     text = "the run has used 200 of 240 tokens"
     assert [each.text for each in played.told if isinstance(each, Warned)] == [text]

@@ -20,9 +20,9 @@ from beam.api.status import status_of
 from beam.base.errors import BeamError
 from beam.base.typed_values import escape_surrogates
 from beam.broker.asking import mailbox
-from beam.broker.holder import stranded
 from beam.broker.holder.control import answer_requests
 from beam.broker.holder.lease import AgentLease
+from beam.broker.inbox import launch
 from beam.broker.inbox.context import Sender
 from beam.broker.inbox.outbox import Outboxes
 from beam.cli.render.stream import EventLine, Stream
@@ -184,7 +184,7 @@ def names(base: Path) -> list[Reader]:
                 _make(place, name.replace(b"/", b"").replace(b"\0", b"")[:255], is_file=(number + at) % 3 > 0)
         told = [*context.home.agents(), *(line.root for line in root_lines.root_lines(environ))]
         for check in (
-            lambda: told.extend(str(lane.dir) for lane in stranded.stranded_lanes(made.place)),
+            lambda: told.extend(str(lane.dir) for lane in launch.stranded_lanes(made.place)),
             lambda: told.append(str(status_of(context, made.place))),
             lambda: told.append(str(list(queue_items(context, ["box"])))),
             lambda: told.append(str(find_damage(made.place.journal))),

@@ -315,7 +315,7 @@ class SendVerbs(ComposeVerbs):
         process can be started now, the message waits, and `wait` runs it; `unstarted_reason` says why. Raises
         LimitError for a full queue, DiskError.
         """
-        from beam.broker.asking.kept import wait_until_released
+        from beam.broker.asking.requests import wait_until_released
         from beam.broker.holder import registry as brokers
         from beam.broker.inbox import launch
         from beam.broker.inbox.put import put

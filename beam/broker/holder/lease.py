@@ -114,14 +114,13 @@ class AgentLease:
 
         Raises DiskError if the system starts no more processes.
         """
-        from beam.broker.holder import stranded
         from beam.broker.inbox import launch
 
         self.close()
         is_left = self.has_runnable_work()
         if is_left:
             launch.start_worker(self.log.context, self.log.paths)
-        stranded.start_lane_workers(self.log.context, self.log.paths)
+        launch.start_lane_workers(self.log.context, self.log.paths)
         return is_left
 
     def hand_over_after_turn(self) -> None:

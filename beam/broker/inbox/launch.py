@@ -1,7 +1,10 @@
-"""Starts detached processes: workers, which run the waiting messages of one agent, and the process that delivers
-notifications.
+"""Starts detached processes: workers, which run the waiting messages of one agent, also for `--once` messages whose
+worker died; and the process that delivers notifications for a person, which are put into the spool of the root before.
 
-Does not depend on what these processes do.
+Every lane (the queue of one `--once` message) has its own worker. If that worker dies, no other process opens the lane
+by itself. So unfinished lanes are searched for by every process that releases an agent, by every worker that ends, and
+by the broker. Nothing here waits for a delivery, and no error of it changes a turn: a notification that can't be stored
+is dropped. Does not depend on what these processes do.
 """
 
 from __future__ import annotations
@@ -9,14 +12,26 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from beam.base import files, own_program
+from beam.base.clock import rfc3339
 from beam.base.errors import BeamError
 from beam.broker.inbox.context import RootContext
+from beam.model import events
 from beam.root.paths import AgentPaths, RootPaths
-from beam.store.lock import is_free
+from beam.store import lanes
+from beam.store.lock import is_free, is_held
+from beam.store.queue import Queue
+from beam.store.segment import read_state
+
+if TYPE_CHECKING:
+    from beam.broker.inbox.context import RootContext
+    from beam.model.notification import Notification, NotifyTarget
+
 
 _LOG_BYTES = 256 * 1024
 
@@ -106,3 +121,141 @@ def _reap(pid: int) -> None:
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
     tree.spared_pids.discard(pid)
+
+
+OWN_WORKER_S = 2.0  # how long a new lane is left to the worker that was started for it
+_MAX_WORKERS = 4  # workers that are started for stranded lanes; each drains one lane after the other
+_RETRY_S = 5.0
+
+
+def stranded_lanes(agent: AgentPaths) -> Iterator[AgentPaths]:
+    """Yield the agent's unfinished lanes that no process holds, the oldest first.
+
+    A finished lane is removed from the index: its holder died after the lane's last message had ended, and before it
+    removed the lane.
+    """
+    for lane in lanes.indexed_lanes(agent):
+        if is_held(lane.lock):
+            continue
+        if lanes.has_work_left(lane):
+            yield lane
+        else:
+            lanes.remove_from_index(lane)
+
+
+def own_worker_seconds(lane: AgentPaths, now_ns: int) -> float:
+    """Return for how many more seconds the lane is reserved for its own worker, because its message is new; 0 if it is
+    not."""
+    waiting = Queue(lane.queue, lane.put_lock).entries("new")
+    age_s = max(((now_ns - entry.position) / 1e9 for entry in waiting), default=OWN_WORKER_S)
+    return max(0.0, OWN_WORKER_S - age_s) if age_s >= 0 else 0.0  # a negative age means that the clock was set back
+
+
+def start_lane_workers(context: RootContext, left: AgentPaths) -> None:
+    """Start workers for unfinished lanes of an agent. `left` is the agent or lane that was just released; no worker is
+    started for it.
+
+    A blocked or unreadable lane is skipped. A lane gets at most one worker in a few seconds, because a worker that can
+    do nothing would otherwise be restarted endlessly.
+    """
+    agent = context.home.agent(left.agent)
+    if context.is_mailbox(agent.agent):
+        return
+    now_ns = context.clock.now_ns()
+    able = (lane for lane in stranded_lanes(agent) if lane != left and _can_run(lane))
+    due = (lane for lane in able if lanes.claim_retry(lane, now_ns, after_s=_RETRY_S))
+    for lane in islice(due, _MAX_WORKERS):
+        start_worker(context, lane)
+
+
+def _can_run(lane: AgentPaths) -> bool:
+    try:
+        return read_state(lane.journal).blocked is None
+    except BeamError:
+        return False
+
+
+def notify_ask(context: RootContext, asked: events.PermissionAsked) -> None:
+    """Tell a person of an ask that waits for a decision."""
+    if _targets(context):
+        from beam.notify import occasions
+
+        _run_safely(lambda: _put_into_spool(context, occasions.ask_notification(asked, str(context.home.project))))
+
+
+def notify_end(
+    context: RootContext,
+    message_id: str,
+    event: events.TurnFinished | events.MessageDead,
+    *,
+    is_last: Callable[[], bool],
+) -> None:
+    """Tell a person of a message that is over and, if no other message waits, of the idle agent. Idempotent.
+
+    The holder calls this before it records that the message is closed. If the holder dies in between, the next holder
+    calls this again.
+    """
+    if _targets(context):
+        _run_safely(lambda: _notify_end(context, message_id, event, is_last))
+
+
+def notify_budget(context: RootContext, key: str, *, agent: str, text: str) -> None:
+    """Tell a person of a budget for several turns that is used up or nearly used up. `key` identifies the occasion: a
+    repeated notification of the same occasion has the same key."""
+    if _targets(context):
+        from beam.notify import occasions
+
+        now = rfc3339(context.clock.now_ns())
+        _run_safely(
+            lambda: _put_into_spool(
+                context, occasions.budget_notification(key, now, agent, text, str(context.home.project))
+            )
+        )
+
+
+def _notify_end(
+    context: RootContext,
+    message_id: str,
+    event: events.TurnFinished | events.MessageDead,
+    is_last: Callable[[], bool],
+) -> None:
+    from beam.notify import occasions
+
+    project = str(context.home.project)
+    if isinstance(event, events.MessageDead):
+        found = occasions.dead_letter_notification(event, message_id, project)
+    else:
+        found = occasions.turn_notification(event, message_id, project)
+    _put_into_spool(context, found, occasions.idle_notification(found) if is_last() else None)
+
+
+def _targets(context: RootContext) -> list[NotifyTarget]:
+    return [target for _, file in context.config.files for target in file.notify]
+
+
+def _put_into_spool(context: RootContext, *notifications: Notification | None) -> None:
+    """Put the notifications into the spool for each target that wants them, and start their delivery."""
+    from beam.notify import spool
+
+    is_new = False
+    for notification in notifications:
+        for target in _targets(context) if notification is not None else ():
+            if notification is not None and target.wants(notification):
+                is_new = spool.put(context.home.notify, target, notification) or is_new
+    if is_new:
+        start_delivery(context)
+
+
+def start_delivery(context: RootContext) -> None:
+    """Start the process that delivers notifications, if none runs. Raises DiskError."""
+    from beam.notify import spool
+    from beam.store.lock import is_free
+
+    if is_free(context.home.notify / spool.LOCK):
+        log = context.home.notify / spool.LOG
+        start_module("beam.notify.deliver", [str(context.home.root)], context.home, context.environ, log=log)
+
+
+def _run_safely(tell: Callable[[], None]) -> None:
+    with contextlib.suppress(BeamError, OSError):
+        tell()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from beam.base.clock import recorded_ns
-from beam.broker.inbox import notifying
+from beam.broker.inbox import launch
 from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.model.events import Event
@@ -63,7 +63,7 @@ class AgentLog:
         if isinstance(event, control.ASK_EVENTS):
             control.update_ask_files(self.paths.asks, event)
             if isinstance(event, events.PermissionAsked):
-                notifying.notify_ask(self.context, event)
+                launch.notify_ask(self.context, event)
         if self.watched is None or event.message_id == self.watched:
             self.watcher(event)
         return event

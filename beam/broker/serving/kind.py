@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from beam.base.errors import BeamError
-from beam.broker.asking.kept import keep_seconds
+from beam.broker.asking.requests import keep_seconds
 from beam.broker.holder import registry
 from beam.broker.inbox.build_request import plan_turn
 from beam.model import events

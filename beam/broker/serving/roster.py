@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam.base.digest import Stamp, stamp_of
 from beam.base.errors import BeamError
-from beam.broker.holder import stranded
+from beam.broker.inbox import launch
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 
@@ -172,9 +172,9 @@ class Roster:
         for paths in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
             lane = self.add(paths)
             lane.started = began.get(paths.agent, 0.0)
-            wait_s = stranded.OWN_WORKER_S
+            wait_s = launch.OWN_WORKER_S
             with contextlib.suppress(BeamError):  # the lane's own step reports the error
-                wait_s = stranded.own_worker_seconds(paths, context.clock.now_ns())
+                wait_s = launch.own_worker_seconds(paths, context.clock.now_ns())
             lane.not_before = context.clock.monotonic() + wait_s
         for paths in set(self.lanes).difference(found):
             if not self.lanes[paths].is_busy:

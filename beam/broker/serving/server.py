@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from beam.base import durations
 from beam.base.clock import run_async
 from beam.base.errors import BeamError, UnfinishedError, memory_error
-from beam.broker.holder import duty, registry, stranded
+from beam.broker.holder import duty, registry
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox import launch
 from beam.broker.serving.kind import Kind
@@ -453,7 +453,7 @@ class Server:
             served.bugs = 0
             if lease.keeper.process is not None and not self.kind.holds:
                 # As long as the process is kept, no other process releases the agent and does this.
-                stranded.start_lane_workers(lease.log.context, lease.log.paths)
+                launch.start_lane_workers(lease.log.context, lease.log.paths)
         finally:
             served.stop, served.is_dirty = None, True
 

@@ -61,17 +61,17 @@ async def drain_with_lanes(context: RootContext, paths: AgentPaths) -> None:
     import asyncio
 
     from beam.base.errors import BeamError
-    from beam.broker.holder import stranded
+    from beam.broker.inbox import launch
 
     goes_on = await drain(context, paths)
     tried = {paths.lane}
     while goes_on:
         lane = next(
-            (one for one in stranded.stranded_lanes(context.home.agent(paths.agent)) if one.lane not in tried), None
+            (one for one in launch.stranded_lanes(context.home.agent(paths.agent)) if one.lane not in tried), None
         )
         if lane is None:
             return
-        own_s = stranded.own_worker_seconds(lane, context.clock.now_ns())
+        own_s = launch.own_worker_seconds(lane, context.clock.now_ns())
         if own_s > 0:
             await asyncio.sleep(own_s)
             continue
