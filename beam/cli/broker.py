@@ -10,7 +10,12 @@ from beam.cli.context import Context
 from beam.cli.parameters import option
 from beam.cli.render.text import safe, write, write_json
 
-_IDLE_HELP = "End after having nothing to do for this long."
+_POLL = option("1s", "--poll", metavar="D", help="How often to check all agents even without a file notification.")
+_POLL_ONLY = option(False, "--poll-only", help="Only poll; use no file notifications (for network file systems).")
+_CAP = option(
+    None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
+)
+_IDLE = option(None, "--idle", metavar="D", help="End after having nothing to do for this long.")
 
 app = App(help="Serve all agents of this root: in the foreground, or detached with `start`.")
 
@@ -18,17 +23,11 @@ app = App(help="Serve all agents of this root: in the foreground, or detached wi
 @app.without_command
 def broker(
     call: Context,
-    poll: str = option(
-        "1s", "--poll", metavar="D", help="How often to check all agents even without a file notification."
-    ),
-    poll_only: bool = option(
-        False, "--poll-only", help="Only poll; use no file notifications (for network file systems)."
-    ),
-    cap: int | None = option(
-        None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
-    ),
+    poll: str = _POLL,
+    poll_only: bool = _POLL_ONLY,
+    cap: int | None = _CAP,
     grace: str = option("30s", "--grace", metavar="D", help="How long running turns may continue after a stop."),
-    idle: str | None = option(None, "--idle", metavar="D", help=_IDLE_HELP),
+    idle: str | None = _IDLE,
 ) -> None:
     """Serve all agents of this root until ^C.
 
@@ -66,16 +65,10 @@ def _log(text: str) -> None:
 @app.verb()
 def start(
     call: Context,
-    poll: str = option(
-        "1s", "--poll", metavar="D", help="How often to check all agents even without a file notification."
-    ),
-    poll_only: bool = option(
-        False, "--poll-only", help="Only poll; use no file notifications (for network file systems)."
-    ),
-    cap: int | None = option(
-        None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
-    ),
-    idle: str | None = option(None, "--idle", metavar="D", help=_IDLE_HELP),
+    poll: str = _POLL,
+    poll_only: bool = _POLL_ONLY,
+    cap: int | None = _CAP,
+    idle: str | None = _IDLE,
 ) -> None:
     """Start a detached broker and print its pid."""
     from beam import durations

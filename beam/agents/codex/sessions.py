@@ -33,79 +33,66 @@ files = SessionFiles(
     like=r"(?:\d+/\d+/\d+/)?rollout-[^/]+",
     helpers=("app-server daemon", "app-server --listen"),  # Codex's own daemon, for the terminals on its screen
 )
-_QUIET = frozenset(  # they say nothing to a person, or another record tells the same
-    {
-        *(
-            f"record {name}"
-            for name in (
-                "world_state",
-                "compacted",
-                "inter_agent_communication",
-                "turn_lifecycle",
-            )
-        ),
-        *(
-            f"event {name}"
-            for name in (
-                "task_started",
-                "turn_started",
-                "thread_settings_applied",
-                "thread_goal_updated",
-                "thread_name_updated",
-                "token_count",
-                "context_compacted",
-                "agent_reasoning_raw_content",
-                "agent_reasoning_section_break",
-                "entered_review_mode",
-                "exited_review_mode",
-                "thread_rolled_back",
-                "sub_agent_activity",
-                "image_generation_end",
-                "view_image_tool_call",
-                "guardian_assessment",
-                "turn_moderation_metadata",
-                "exec_command_begin",
-                "exec_command_output_delta",
-                "patch_apply_begin",
-                "mcp_tool_call_begin",
-                "web_search_begin",
-                "plan_update",
-                "turn_diff",
-                "warning",
-                "stream_error",
-                "item_started",
-                "hook_started",
-                "hook_completed",
-                "shutdown_complete",
-            )
-        ),
-        *(
-            f"item {name}"
-            for name in (
-                "HookPrompt",
-                "ContextCompaction",
-                "SubAgentActivity",
-                "Sleep",
-                "EnteredReviewMode",
-                "ExitedReviewMode",
-            )
-        ),
-        *(
-            f"response {name}"
-            for name in (
-                "message",
-                "agent_message",
-                "reasoning",
-                "additional_tools",
-                "compaction",
-                "context_compaction",
-                "compaction_trigger",
-                "ghost_snapshot",
-                "other",
-            )
-        ),
-    }
-)
+_QUIET_TYPES = {  # they say nothing to a person, or another record tells the same
+    "record": (
+        "world_state",
+        "compacted",
+        "inter_agent_communication",
+        "turn_lifecycle",
+    ),
+    "event": (
+        "task_started",
+        "turn_started",
+        "thread_settings_applied",
+        "thread_goal_updated",
+        "thread_name_updated",
+        "token_count",
+        "context_compacted",
+        "agent_reasoning_raw_content",
+        "agent_reasoning_section_break",
+        "entered_review_mode",
+        "exited_review_mode",
+        "thread_rolled_back",
+        "sub_agent_activity",
+        "image_generation_end",
+        "view_image_tool_call",
+        "guardian_assessment",
+        "turn_moderation_metadata",
+        "exec_command_begin",
+        "exec_command_output_delta",
+        "patch_apply_begin",
+        "mcp_tool_call_begin",
+        "web_search_begin",
+        "plan_update",
+        "turn_diff",
+        "warning",
+        "stream_error",
+        "item_started",
+        "hook_started",
+        "hook_completed",
+        "shutdown_complete",
+    ),
+    "item": (
+        "HookPrompt",
+        "ContextCompaction",
+        "SubAgentActivity",
+        "Sleep",
+        "EnteredReviewMode",
+        "ExitedReviewMode",
+    ),
+    "response": (
+        "message",
+        "agent_message",
+        "reasoning",
+        "additional_tools",
+        "compaction",
+        "context_compaction",
+        "compaction_trigger",
+        "ghost_snapshot",
+        "other",
+    ),
+}
+_QUIET = frozenset(f"{kind} {name}" for kind, names in _QUIET_TYPES.items() for name in names)
 
 
 def reader(path: str) -> SessionReader:
