@@ -52,7 +52,7 @@ class AgentKeeper:
     # -- in the thread -----------------------------------------------------------------------------------------------
 
     async def _hold(self, paths: AgentPaths) -> None:
-        if self._server is None:
+        if self._server is None or self._serving is None or self._serving.done():
             self._server = Server(self._context, PROGRAM, say=lambda line: None)
             self._serving = asyncio.create_task(self._server.serve())
         await self._server.hold(paths)

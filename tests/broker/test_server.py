@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from beam.base.errors import UnfinishedError
+from beam.base.errors import DiskError, UnfinishedError
 from beam.broker.holder import duty, registry
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox import launch
@@ -318,6 +318,25 @@ def test_an_error_of_one_agent_makes_a_program_leave_it_to_a_worker(
     async def story(it: Story) -> None:
         await it.broker.hold(root.place("worker"))
         monkeypatch.setattr(duty, "step", fails)
+        await poll(it)
+        assert (it.broker.roster.all(), it.broker.stopping) == ([], False)
+
+    play(root, story, kind=PROGRAM)
+    assert workers == ["worker"]
+
+
+@pytest.mark.slow
+def test_a_message_that_can_not_be_read_before_its_turn_ends_no_server(root: Root, workers: list[str]) -> None:
+    root.put("worker")
+
+    def fails(*_: object) -> None:
+        raise DiskError("can't read")
+
+    async def story(it: Story) -> None:
+        served = await it.broker.hold(root.place("worker"))
+        assert served is not None and served.lease is not None
+        assert duty.step(served.lease).entries
+        served.lease.waiting.read = fails  # type: ignore[assignment]
         await poll(it)
         assert (it.broker.roster.all(), it.broker.stopping) == ([], False)
 

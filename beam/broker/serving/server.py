@@ -139,7 +139,8 @@ class Server:
         # The agent whose last turn began longest ago comes first, so that a long queue keeps no other agent waiting.
         for count, (_, _, served) in enumerate(sorted(ready, key=lambda each: each[:2])):
             if count < room:
-                self._start_turn(served, fresh.get(served))
+                with self._reporting(served):
+                    self._start_turn(served, fresh.get(served))
             elif served in fresh:
                 self._expire_without_room(served)
         if ready or self._is_any_busy() or self._is_anything_left():
