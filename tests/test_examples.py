@@ -116,7 +116,7 @@ def test_the_gate_is_red_where_a_pipe_brings_it_no_change(place: Cli) -> None:
     (place.project / "beam.yaml").unlink()
     place("agent", "add", "ok", "--command", "sh -c 'cat >/dev/null; echo OK, nothing to mend.'")
     gate_at = EXAMPLES / "ci-gate.sh"
-    done = place.shell(f"git init -q; git diff origin/main 2>/dev/null | bash {gate_at} ok; echo gate: $?")
+    done = place.shell(f"git init -q; git diff origin/main 2>/dev/null | bash '{gate_at}' ok; echo gate: $?")
     assert done.out == "gate: 2\n", done
     piped = 'git diff origin/main 2>/dev/null | beam send ok "Review this change." - --once; echo gate: $?'
     assert place.shell(piped).out == "gate: 2\n"
