@@ -427,6 +427,17 @@ def test_an_agent_that_waits_to_run_runs_after_the_undo(shop: Cli) -> None:
     assert lines(done) == {"seen": ("remove", "")}
 
 
+def test_while_a_broker_serves_the_agent_it_works_too(shop: Cli) -> None:
+    assert shop("broker", "start").code == 0
+    try:
+        send(shop, "echo 2 >README.md; name README.md", "--via", "exec")
+        assert lines(shop("undo")) == {"README.md": ("restore", "")}
+        assert lines(shop("undo", "--redo")) == {"README.md": ("restore", "")}
+        send(shop, "echo 3 >README.md; name README.md", "--via", "exec")
+    finally:
+        shop("broker", "stop", "--grace", "0s")
+
+
 def in_beams_place(shop: Cli) -> list[str]:
     return sorted(path.name for path in (shop.root / "snapshots").iterdir() if path.name.startswith("index"))
 

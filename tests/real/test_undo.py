@@ -72,3 +72,21 @@ def test_outside_of_git_what_it_wrote_is_taken_back_too(outside: Subject) -> Non
     assert (done.code, done.out, made.exists()) == (0, "remove\tmade\n", False), done
     redone = outside.cli("undo", outside.name, "--redo", timeout=120)
     assert redone.code == 0 and made.read_text().strip() == "by the agent", redone
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("agent", ["claude-dialogue", "codex-dialogue"], indirect=True)
+@pytest.mark.parametrize("keeper", ["worker", "broker"])
+def test_a_process_that_is_kept_ends_and_the_session_goes_on(agent: Subject, keeper: str) -> None:
+    made = agent.cli.project / "made"
+    if keeper == "broker":
+        assert agent.cli("broker", "start").code == 0
+    prompt = agent.data.write.prompt(path=str(made), text="by the agent")
+    outcome = agent.send(prompt, *(("--keep", "5m") if keeper == "worker" else ()), access="edit").json
+    assert outcome["status"] == "completed" and made.exists(), outcome
+    done = agent.cli("undo", agent.name, timeout=120)
+    assert (done.code, done.out, made.exists()) == (0, "remove\tmade\n", False), done
+    again = agent.send("PLAIN", access="edit").json
+    assert (again["status"], again["session"]) == ("completed", "resumed"), again
+    agent.cli("broker", "stop", "--grace", "0s")
+    agent.cli("agent", "release", agent.name)
