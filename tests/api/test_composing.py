@@ -482,12 +482,16 @@ def test_a_key_is_read_from_an_open_descriptor_alone(
     [
         (Options(recording=Recording(record="r")), "--no-wait and a recording of turns don't go together"),
         (Options(recording=Recording(replay="r")), "--no-wait and a recording of turns don't go together"),
-        (Options(shield="fd:3"), "--no-wait and --shield fd:N don't go together"),
     ],
 )
 def test_what_only_a_waiting_sender_can_do_is_not_queued(options: Options, said: str, beam: Beam) -> None:
     with pytest.raises(UsageError, match=said):
         beam.put(beam.message("box", "hi", options=options))
+
+
+def test_a_key_on_a_descriptor_is_for_a_sender_that_waits(beam: Beam, tmp_path: Path) -> None:
+    with (tmp_path / "key").open("x") as key, pytest.raises(UsageError, match="--no-wait and --shield fd:N don't go"):
+        beam.put(beam.message("box", "hi", options=Options(shield=f"fd:{key.fileno()}")))
 
 
 @pytest.mark.parametrize(

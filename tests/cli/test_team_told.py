@@ -25,6 +25,7 @@ class Posted(Struct):
     mail_id: str
     to: str
     sender: str
+    unread_because: str = ""
 
 
 ANN, BOB = Posted(mail_id="m1", to="ann", sender="human"), Posted(mail_id="m2", to="bob", sender="human")
