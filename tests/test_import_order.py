@@ -107,6 +107,12 @@ def test_a_package_is_imported_before_those_of_its_modules_that_it_imports() -> 
 
 
 @pytest.mark.slow
+def test_a_module_that_runs_as_a_program_defines_all_before_it_runs() -> None:
+    bodies = {path: ast.parse(path.read_text()).body for path in (Path(__file__).parents[1] / "beam").rglob("*.py")}
+    assert [path for path, body in bodies.items() for each in body[:-1] if "__main__" in ast.unparse(each)[:40]] == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "one", "other"),
     [

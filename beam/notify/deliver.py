@@ -211,16 +211,6 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    try:
-        own_program.is_own_process()
-        files.check_descriptors(files.TURN_DESCRIPTORS)
-        sys.exit(main(sys.argv[1:]))
-    except BeamError as failed:
-        _print_error(str(failed))
-        sys.exit(int(failed.exit_code))
-
-
 # -- commands ----------------------------------------------------------------------------------------------------------
 # Delivers a notification by running the command of a target, with the notification on stdin.
 
@@ -267,3 +257,13 @@ def _run(
         process.wait()
         return TryResult(error=f"{target.command[0][:80]} did not end within {_TIMEOUT_S} s")
     return TryResult() if process.returncode == 0 else TryResult(error=f"exit code {process.returncode}")
+
+
+if __name__ == "__main__":
+    try:
+        own_program.is_own_process()
+        files.check_descriptors(files.TURN_DESCRIPTORS)
+        sys.exit(main(sys.argv[1:]))
+    except BeamError as failed:
+        _print_error(str(failed))
+        sys.exit(int(failed.exit_code))
