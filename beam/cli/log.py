@@ -91,16 +91,16 @@ def log(
     tail = None if last is None else _Tail(sys.stdout, last)
     out = sys.stdout if tail is None else cast("TextIO", tail)
     stream = Stream(out, as_json=as_json, verbose=call.verbose)
-    count = 0
+    count, seen = 0, after
     for line in fitting:
         count += 1
-        after = line.event.seq or after
+        seen = line.event.seq or seen
         _print(line, stream, out, raw=raw)
     stream.end()
     if tail is not None:
         tail.print()
     if follow:
-        return _follow(call, found, after, stream, raw=raw)
+        return _follow(call, found, seen, stream, raw=raw)
     if not count and turn is None:
         call.note(f"{agent} has no events{' of that time' if begin or end else ' yet' if not after else ' after that'}")
     lanes = call.beam.home.agent(found).lanes() if found == agent else []
