@@ -177,9 +177,8 @@ def test_a_target_that_hangs_or_is_not_there_delays_and_fails_no_turn(beam: Cli)
 def end(beam: Cli) -> None:
     """Ends whoever delivers, and what it runs."""
     for name in ("beam.notify.deliver", "sleep\x0020"):
-        for pid in processes_with(name):
-            if str(beam.base) in Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace"):
-                subprocess.run(["kill", "-9", str(pid)], check=False)
+        for pid in {*processes_with(name)} & {*processes_with(str(beam.base))}:
+            subprocess.run(["kill", "-9", str(pid)], check=False)
 
 
 def test_a_spool_that_can_not_be_written_fails_no_turn(beam: Cli) -> None:
