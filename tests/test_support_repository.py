@@ -70,7 +70,7 @@ def test_the_place_of_all_other_tests_is_none(beam: Cli) -> None:
 @pytest.mark.slow
 def test_each_cli_is_tried_once_outside_of_a_repository_on_each_of_its_faces() -> None:
     tried = {
-        test: {param.values[0] for mark in test.pytestmark for param in mark.args[1]}  # type: ignore[attr-defined]
+        test: {param.values[0] for mark in test.pytestmark if mark.name == "parametrize" for param in mark.args[1]}  # type: ignore[attr-defined]
         for test in (
             outside.test_headless_it_answers_outside_of_a_repository,
             outside.test_on_its_screen_it_answers_outside_of_a_repository,
