@@ -105,7 +105,8 @@ class Storm:
             kinds = sorted({kind for _, kind in found})
             if not kinds:
                 return
-            kind = self.random.choice(kinds)
+            unmet = [kind for kind in kinds if kind not in self.kills]  # a guard is there for a moment only
+            kind = self.random.choice(unmet or kinds)
             try:
                 os.kill(self.random.choice([pid for pid, its in found if its == kind]), 9)
             except ProcessLookupError:
