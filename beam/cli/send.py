@@ -18,7 +18,7 @@ from beam.cli.streams import is_interactive
 
 T = TypeVar("T")
 _session, _limit, _answer = group("Sessions"), group("Limits"), group("Answers")
-_several, _key = group("Several agents"), group("Keys")
+_several, _api_key = group("Several agents"), group("API key")
 
 app = App()
 
@@ -90,6 +90,9 @@ def send(
     tolerate: str | None = _answer(
         None, "--tolerate", metavar="WORD", help="`denied`: exit with 0 even if a request was denied."
     ),
+    key: str | None = _answer(
+        None, "--key", metavar="K", help="Idempotency key: sending again with the same key returns the first outcome."
+    ),
     judge: str | None = _several(
         None, "--judge", metavar="AGENT", help="With several receivers: the agent that compares their answers."
     ),
@@ -104,10 +107,7 @@ def send(
     replay: str | None = prompt.REPLAY,
     depth: str | None = prompt.DEPTH,
     on_miss: str | None = prompt.ON_MISS,
-    key: str | None = _key(
-        None, "--key", metavar="K", help="Idempotency key: sending again with the same key returns the first outcome."
-    ),
-    shield: str | None = _key(
+    shield: str | None = _api_key(
         None,
         "--shield",
         metavar="KEY",
