@@ -166,7 +166,7 @@ def test_the_adapter_of_the_page_is_complete_and_decodes_what_it_says() -> None:
     ]
     decoder = module["exec"].decoder(turn)
     types = [str(event.__struct_config__.tag) for line in output for event in decoder.line(line)]
-    assert types == ["session.resumed", "tool.called", "tool.returned", "unknown", "text"]
+    assert types == ["session.started", "tool.called", "tool.returned", "unknown", "text"]
     assert decoder.end(Exit(code=0))[1].reply == "So."
 
     failing = module["exec"].decoder(turn)

@@ -196,8 +196,9 @@ class _OutputDecoder:
     def _session_event(self, session_id: str) -> Event:
         self._session_id = session_id
         self._said_session = True
-        cls = events.SessionResumed if self._session_note() == "resumed" else events.SessionStarted
-        return cls(session_id=session_id, model=self._turn.model, cwd=self._turn.cwd or None)
+        resumed = self._session_note() == "resumed"
+        cwd = self._turn.cwd or None
+        return events.SessionStarted(session_id=session_id, resumed=resumed, model=self._turn.model, cwd=cwd)
 
     def _session_and_cost_events(self, value: object) -> list[Event]:
         """Return the events for the session id and the cost in the value, if the settings have paths to them."""

@@ -177,11 +177,12 @@ class OutputSummary(Struct, kw_only=True):
         if turn.fork and session_id == turn.session_id:
             return self.on_failed(f"{self.name} went on in session {session_id} itself", None, Class.UNKNOWN)
         self.session_id = session_id
-        started = events.SessionStarted(session_id=session_id, model=model, cwd=turn.cwd or None, version=version)
-        if turn.session_id is None or turn.fork:
+        resumed = not turn.fork and turn.session_id == session_id
+        started = events.SessionStarted(
+            session_id=session_id, resumed=resumed, model=model, cwd=turn.cwd or None, version=version
+        )
+        if resumed or turn.session_id is None or turn.fork:
             return [started]
-        if turn.session_id == session_id:
-            return [events.SessionResumed(session_id=session_id, model=model, cwd=turn.cwd or None, version=version)]
         self.lost = f"{self.name} did not go on with session {turn.session_id}: this turn ran in a new one"
         return [started, events.Notice(text=self.lost, code="session_lost")]
 

@@ -105,7 +105,7 @@ def record_before(
     elif turn is not None:
         records = [record for record in records if record.turn == turn]
     elif session:
-        starts = [event.turn or 0 for event in journal if isinstance(event, SessionStarted)]
+        starts = [event.turn or 0 for event in journal if isinstance(event, SessionStarted) and not event.resumed]
         records = [record for record in records if (record.turn or 0) >= max(starts, default=0)][:1]
     if not records:
         when = "in that turn" if turn is not None or message_id is not None else "for this agent"

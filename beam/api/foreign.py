@@ -20,7 +20,6 @@ from beam.foreign import programs
 from beam.foreign.watch import ForeignEvent, ForeignWatcher
 from beam.model.events import (
     AnyEvent,
-    SessionResumed,
     SessionStarted,
     TurnClosed,
     TurnFinished,
@@ -79,7 +78,7 @@ class OwnTurns:
             match event:
                 case TurnStarted() if not any(turn.began == event.ts for turn in turns):
                     turns.append(_Turn(event.adapter, set(), event.ts))
-                case SessionStarted() | SessionResumed():
+                case SessionStarted():
                     for turn in turns[-1:]:
                         turn.sessions.add(event.session_id)
                 case TurnFinished() | TurnClosed():

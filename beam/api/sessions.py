@@ -111,11 +111,13 @@ class _History:
                 self._current = event.session_id
                 self.add(event.session_id, event.adapter, started_at=event.ts)
                 self._change(event.session_id, state="earlier")
-            case events.SessionResumed() if event.session_id not in self.lines and self._current in self.lines:
+            case events.SessionStarted(resumed=True) if (
+                event.session_id not in self.lines and self._current in self.lines
+            ):
                 renumbered = self.lines.pop(self._current)  # the CLI gave the session a new id
                 self._current = event.session_id
                 self.lines[event.session_id] = msgspec.structs.replace(renumbered, session_id=event.session_id)
-            case events.SessionStarted() | events.SessionResumed():
+            case events.SessionStarted():
                 self._current = event.session_id
                 first = self._texts.get(event.message_id or "", "")
                 self.add(event.session_id, self._adapter, started_at=event.ts, first=first)

@@ -85,7 +85,7 @@ class TurnFacts:
                 self.files.append(FileChange(event.path, event.kind))
             case events.UsageSeen():
                 self.so_far, self.cost_so_far = event.usage, event.cost_usd
-            case events.SessionStarted() | events.SessionResumed():
+            case events.SessionStarted():
                 self._model = event.model or self._model
             case events.ModelCalled(step="live" | "filled") if event.usage is not None:
                 self._called.append(event)

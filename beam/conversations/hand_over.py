@@ -108,7 +108,7 @@ def _read(found: Iterable[Event]) -> tuple[list[Exchange], Sequence[events.PlanS
                 current = event.session_id
             case events.SessionSelected():
                 current, plan = event.session_id, ()
-            case events.SessionResumed() if current and event.session_id != current:
+            case events.SessionStarted(resumed=True) if current and event.session_id != current:
                 if not any(one.session_id == event.session_id for one in exchanges):  # its CLI changed the id
                     for one in exchanges:
                         if one.session_id == current:
@@ -116,7 +116,7 @@ def _read(found: Iterable[Event]) -> tuple[list[Exchange], Sequence[events.PlanS
                 current = event.session_id
                 if now is not None:
                     now.session_id = current
-            case events.SessionStarted() | events.SessionResumed():
+            case events.SessionStarted():
                 plan = plan if event.session_id == current else ()
                 current = event.session_id
                 if now is not None:

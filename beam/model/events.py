@@ -164,32 +164,21 @@ class CircuitClosed(Event, frozen=True, kw_only=True, tag="circuit.closed"):
 
 
 class SessionStarted(_CliEvent, frozen=True, kw_only=True, tag="session.started"):
-    """The agent CLI opened a new session; `session_id` is the id by which the CLI resumes it.
+    """The agent CLI opened a new session or, if it is `resumed`, continues an earlier one. `session_id` is the id by
+    which the CLI resumes it; it may differ from the requested id, because some CLIs give a resumed session a new id.
 
     `forked_from` is set if the session is a copy of another one: it is the id of that session. `system` is the digest
     of the system prompt; it is set if the CLI takes no system prompt, so that this turn's message begins with it.
     """
 
     session_id: str
+    resumed: bool = False
     model: str | None = None
     cwd: str | None = None
     access: str | None = None
     tools: tuple[str, ...] = ()
     version: str | None = None
     forked_from: str | UnsetType = UNSET
-    system: str | UnsetType = UNSET
-
-
-class SessionResumed(_CliEvent, frozen=True, kw_only=True, tag="session.resumed"):
-    """The agent CLI continued a session. `session_id` may differ from the requested id, because some CLIs give the
-    session a new id. `system` is as in `session.started`."""
-
-    session_id: str
-    model: str | None = None
-    cwd: str | None = None
-    access: str | None = None
-    tools: tuple[str, ...] = ()
-    version: str | None = None
     system: str | UnsetType = UNSET
 
 
@@ -902,7 +891,6 @@ AnyEvent = (
     | CircuitClosed
     | QueueResumed
     | SessionStarted
-    | SessionResumed
     | SessionLost
     | SessionArchived
     | SessionForked

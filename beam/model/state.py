@@ -6,7 +6,7 @@ The computation uses no clock and no I/O. The same events always give the same s
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from msgspec import UNSET, Raw, Struct, field
+from msgspec import UNSET, Raw, Struct, field, structs
 
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
@@ -331,23 +331,18 @@ def _on_message_dead(state: State, event: events.MessageDead) -> None:
         state.open_turn = None
 
 
-def _on_session_opened(state: State, event: events.SessionStarted | events.SessionResumed) -> None:
+def _on_session_started(state: State, event: events.SessionStarted) -> None:
     adapter = state.open_turn.adapter if state.open_turn is not None else ""
     before = state.session
-    same = before is not None and isinstance(event, events.SessionResumed)
+    same = before if before is not None and event.resumed else Session(session_id="", started_at=event.ts)
     state.fork = None
-    state.session = Session(
+    state.session = structs.replace(
+        same,
         session_id=event.session_id,
         adapter=adapter or (before.adapter if before else ""),
-        model=event.model or (before.model if same and before else None),
+        model=event.model or same.model,
         cwd=event.cwd,
         version=event.version,
-        started_at=before.started_at if same and before else event.ts,
-        turns=before.turns if same and before else 0,
-        carried=before.carried if same and before else None,
-        upto=before.upto if same and before else None,
-        told=before.told if same and before else None,
-        told_in=before.told_in if same and before else None,
     )
     if event.system is not UNSET:
         state.session.told, state.session.told_in = event.system, event.turn
@@ -566,8 +561,7 @@ _HANDLERS: dict[type[events.Event], Callable[[State, Any], None]] = {
     events.MessageClaimed: _on_message_claimed,
     events.MessageRequeued: _on_message_requeued,
     events.MessageDead: _on_message_dead,
-    events.SessionStarted: _on_session_opened,
-    events.SessionResumed: _on_session_opened,
+    events.SessionStarted: _on_session_started,
     events.SessionLost: _on_session_gone,
     events.SessionArchived: _on_session_gone,
     events.SessionForked: _on_session_forked,

@@ -144,7 +144,7 @@ class _TranscriptBuilder:
             case events.PermissionDecided() | events.PermissionCancelled() if event.ask_id in turn.asks:
                 at = turn.asks[event.ask_id]
                 turn.items[at] = replace(turn.items[at], text=_decision(event), is_open=False)
-            case events.SessionStarted() | events.SessionResumed() if event.model:
+            case events.SessionStarted() if event.model:
                 turn.head = replace(turn.head, model=event.model)
             case events.SessionIdle():
                 turn.head = replace(turn.head, usage=event.usage, cost_usd=event.cost_usd, reason=event.reason or None)

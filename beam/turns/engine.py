@@ -258,7 +258,7 @@ class Engine:
     def record(self, body: Event, *, sync: bool = False) -> Event:
         """Record an event of the process and return it as it is in the journal; a delta is returned unchanged."""
         turn = self._turn
-        if turn.fork and isinstance(body, events.SessionStarted):
+        if turn.fork and isinstance(body, events.SessionStarted) and not body.resumed:
             body = msgspec.structs.replace(body, forked_from=turn.session_id)
         elif isinstance(body, events.FileChanged):
             body = msgspec.structs.replace(body, path=_name_in_folder(body.path, turn.cwd))

@@ -148,7 +148,7 @@ class Bookkeeping:
                 self.asks.discard(body.ask_id)
             case events.SessionLost():
                 self.lost = True
-            case events.SessionStarted() | events.SessionResumed():
+            case events.SessionStarted():
                 self.session_id = body.session_id
             case events.UsageSeen():
                 self.used = body

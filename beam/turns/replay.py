@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 NOTICE_CODE = "replayed"
 REPLAYED_EVENTS = (
     events.SessionStarted,
-    events.SessionResumed,
     events.TextDelta,
     events.Text,
     events.Thinking,

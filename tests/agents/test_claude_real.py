@@ -136,7 +136,7 @@ def test_a_session_gets_beams_id_and_is_resumed_with_its_context(claude: Claude)
     assert "".join(event.text for event in found if isinstance(event, events.TextDelta)) == first.reply
     found, second = claude.run("what?", session_id=fresh)
     assert (second.reply, second.session_id, second.session) == ("ECHO[what?] turns=2", fresh, "resumed")
-    assert isinstance(found[0], events.SessionResumed)
+    assert isinstance(found[0], events.SessionStarted) and found[0].resumed
     assert "remember plums" in claude.sent()
 
 

@@ -64,6 +64,6 @@ def test_a_copy_is_a_new_session_and_going_on_in_the_session_itself_is_a_failure
     assert verdict(turn("pi", UUID), Exit(code=0), summary)[1].session == "new"
 
     summary = OutputSummary(name="x", ended="stop")
-    assert not any(isinstance(body, events.SessionResumed) for body in summary.on_opened(turn("pi", UUID), UUID))
+    assert not any(isinstance(body, events.SessionStarted) for body in summary.on_opened(turn("pi", UUID), UUID))
     found = verdict(turn("pi", UUID), Exit(code=0), summary)[1]
     assert (found.status, found.session_id) == (Status.FAILED, None)

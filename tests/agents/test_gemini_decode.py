@@ -164,7 +164,8 @@ def test_a_session_that_gemini_may_remove_is_noticed_and_one_of_beams_is_not() -
     found, _ = decode(init(FOREIGN), of=turn(session_id=FOREIGN))
     assert [event.code for event in found if isinstance(event, events.Notice)] == ["session_at_risk"]
     found, _ = decode(init(), of=turn(session_id=ID))
-    assert [type(event) for event in found] == [events.SessionResumed]
+    (opened,) = found
+    assert isinstance(opened, events.SessionStarted) and opened.resumed
 
 
 def test_a_folder_that_nobody_trusted_is_a_bad_request_with_the_next_step() -> None:

@@ -47,7 +47,7 @@ def test_codexs_rollout_says_answer_tokens_model_and_thread() -> None:
     assert (transcript.state, verdict.status, verdict.reply) == ("done", Status.COMPLETED, "ECHO[again] turns=2")
     assert (verdict.session_id, verdict.model) == (THREAD, "gpt-5.5")
     assert (verdict.usage.input_tokens, verdict.usage.output_tokens) == (10423, 4)
-    assert [type(body) for body in bodies] == [events.SessionResumed, events.Text, events.UsageSeen]
+    assert [type(body) for body in bodies] == [events.SessionStarted, events.Text, events.UsageSeen]
 
 
 def test_codexs_rollout_says_why_a_turn_failed() -> None:
@@ -89,7 +89,7 @@ def test_geminis_chat_says_answer_and_tokens_and_never_that_it_is_over() -> None
     assert (transcript.state, gemini.tells_end) == ("working", False)
     first = [body for body in bodies if isinstance(body, events.Text)]
     assert [body.text for body in first] == ["ECHO[SLOW hello\nsecond line !slow 8] turns=1"]
-    assert isinstance(bodies[0], events.SessionResumed)
+    assert isinstance(bodies[0], events.SessionStarted) and bodies[0].resumed
 
 
 def test_geminis_answer_after_a_tool_and_the_tokens_of_both_calls_are_in_its_chat() -> None:
@@ -97,7 +97,7 @@ def test_geminis_answer_after_a_tool_and_the_tokens_of_both_calls_are_in_its_cha
     verdict = transcript.verdict()
     assert verdict.reply == "it is done"
     assert (verdict.usage.input_tokens, verdict.usage.output_tokens, verdict.usage.calls) == (26792, 16, 2)
-    kinds = [events.SessionResumed, events.Text, events.ToolCalled, events.ToolReturned, events.Text]
+    kinds = [events.SessionStarted, events.Text, events.ToolCalled, events.ToolReturned, events.Text]
     assert [type(body) for body in bodies] == kinds
 
 

@@ -62,7 +62,7 @@ def test_it_launches_its_program_with_the_turn_in_its_arguments(made: Turn, argu
     ("frame", "expected"),
     [
         (INIT, events.SessionStarted(session_id="s1", model="tiny", version="1")),
-        ({**INIT, "resumed": True}, events.SessionResumed(session_id="s1", model="tiny", version="1")),
+        ({**INIT, "resumed": True}, events.SessionStarted(resumed=True, session_id="s1", model="tiny", version="1")),
         ({"frame": "text", "text": "hi"}, events.Text(text="hi")),
         ({"frame": "thinking", "text": "hm"}, events.Thinking(text="hm")),
         (

@@ -17,7 +17,6 @@ from beam.foreign.standing import ForeignStatus
 from beam.foreign.watch import ForeignEvent
 from beam.model.events import (
     Owner,
-    SessionResumed,
     SessionStarted,
     Text,
     ToolCalled,
@@ -185,7 +184,7 @@ def test_what_may_be_beams_own_waits_until_that_is_known_or_half_a_minute_passed
 )
 def test_a_turn_has_a_moment_before_and_after_it(at: str, is_own: bool) -> None:
     own = OwnTurns()
-    own.record_events("a", [started(), SessionResumed(ts=DURING, session_id="s-1")])
+    own.record_events("a", [started(), SessionStarted(resumed=True, ts=DURING, session_id="s-1")])
     own.record_events("a", [TurnFinished(ts=ENDED, status=Status.COMPLETED), TurnClosed(ts=LATER)])
     assert own.is_own("claude", SESSION, at) is is_own
 

@@ -21,11 +21,10 @@ HEAD, END = "[beam quotes the history", "[the quote ends here"
 def turn(number: int, prompt: str, reply: str, *during: AnyEvent, session: str = "s1") -> list[AnyEvent]:
     """The events of one turn."""
     key = f"a-{number}"
-    opened = events.SessionStarted if number == 1 else events.SessionResumed
     body: list[AnyEvent] = [
         events.MessageQueued(sender="human", text=prompt),
         events.TurnStarted(owner=Owner(pid=1, start_ticks=1), turn_key="k", adapter="claude", via="exec"),
-        opened(session_id=session),
+        events.SessionStarted(session_id=session, resumed=number > 1),
         *during,
         events.TurnFinished(status=Status.COMPLETED, reply=reply),
     ]

@@ -47,8 +47,7 @@ BODIES = st.one_of(
         reason=st.sampled_from(["dropped", "id_reused", "failed"]),
         status=statuses,
     ),
-    st.builds(events.SessionStarted, session_id=sessions),
-    st.builds(events.SessionResumed, session_id=sessions, model=st.none() | words),
+    st.builds(events.SessionStarted, session_id=sessions, resumed=st.booleans(), model=st.none() | words),
     st.builds(events.SessionLost, session_id=sessions),
     st.builds(events.SessionArchived, session_id=sessions),
     st.builds(events.SessionForked, session_id=sessions, of=words, adapter=words),
@@ -199,7 +198,7 @@ def test_shortages_are_counted_beside_deaths_until_the_message_is_tried_anew() -
 def test_the_clis_own_running_total_goes_with_its_session_and_into_no_other() -> None:
     total = Total(input_tokens=90, output_tokens=7)
     counted = [events.SessionStarted(session_id="s1"), events.UsageSeen(usage=total, total=total)]
-    resumed = [events.SessionResumed(session_id="s1"), events.UsageSeen(usage=Usage(input_tokens=1))]
+    resumed = [events.SessionStarted(resumed=True, session_id="s1"), events.UsageSeen(usage=Usage(input_tokens=1))]
     after = state_after(STARTED, *counted, *resumed).session
     assert after is not None and after.carried == total
     for other in (events.SessionStarted(session_id="s2"), events.SessionLost(session_id="s1")):
@@ -211,8 +210,8 @@ def test_a_session_knows_the_system_prompt_of_a_message_that_was_answered_and_of
     told = events.SessionStarted(session_id="s1", system="d1")
     ended = events.TurnFinished(status=Status.COMPLETED, session_id="s1")
     stopped = events.TurnFinished(status=Status.CANCELLED, session_id="s1")
-    resumed = events.SessionResumed(session_id="s1")
-    changed = events.SessionResumed(session_id="s1", system="d2")
+    resumed = events.SessionStarted(resumed=True, session_id="s1")
+    changed = events.SessionStarted(resumed=True, session_id="s1", system="d2")
     rewound = events.SessionRewound(session_id="s1", upto="m")
     for bodies, known in (
         ((told, ended), "d1"),
@@ -333,7 +332,7 @@ def test_a_session_goes_back_until_a_turn_went_on_from_there() -> None:
     def finished(session_id: str, point: Point | UnsetType) -> events.Event:
         return events.TurnFinished(status=Status.COMPLETED, session_id=session_id, point=point)
 
-    assert upto() == upto(events.SessionResumed(session_id="s-1")) == "m-1"
+    assert upto() == upto(events.SessionStarted(resumed=True, session_id="s-1")) == "m-1"
     assert upto(events.SessionRewound(session_id="s-2", upto="m-0")) == "m-1"
     assert upto(finished("s-1", UNSET)) == upto(finished("s-1", Point(begins="u"))) == "m-1"
     assert upto(finished("s-1", Point(ends="m-9"))) is None
@@ -439,7 +438,7 @@ def test_a_queue_is_paused_until_it_is_resumed() -> None:
 def test_a_session_keeps_the_adapter_of_the_turn_that_began_it() -> None:
     began = events.TurnStarted(**named(1), owner=OWNER, turn_key="k", adapter="claude", via="exec")  # type: ignore[arg-type]
     first = events.SessionStarted(**named(2), session_id="s1")  # type: ignore[arg-type]
-    other = events.SessionResumed(**named(3), session_id="s2")  # type: ignore[arg-type]
+    other = events.SessionStarted(resumed=True, **named(3), session_id="s2")  # type: ignore[arg-type]
     state = after(began, first)
     assert state.session is not None and state.session.adapter == "claude"
     state.open_turn = None
@@ -450,7 +449,7 @@ def test_a_session_keeps_the_adapter_of_the_turn_that_began_it() -> None:
 def test_a_resumed_session_is_the_same_one_and_another_begins_anew() -> None:
     begun = events.SessionStarted(session_id="s1", model="big")
     ended = events.TurnFinished(status=Status.COMPLETED, session_id="s1")
-    resumed = state_after(STARTED, begun, ended, events.SessionResumed(session_id="s1")).session
+    resumed = state_after(STARTED, begun, ended, events.SessionStarted(resumed=True, session_id="s1")).session
     other = state_after(STARTED, begun, ended, events.SessionStarted(session_id="s2")).session
     assert resumed is not None and other is not None
     assert (resumed.model, resumed.turns, resumed.started_at) == ("big", 1, rfc3339(2))

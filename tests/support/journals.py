@@ -52,10 +52,9 @@ def closed(turn: int = 1, message_id: str = "m-1") -> events.TurnClosed:
 def turn(number: int, session_id: str, *, adapter: str = "claude", **fields: Any) -> list[events.Event]:
     """A whole turn in that session."""
     named = {"turn": number, "message_id": f"m-{number}"}
-    session = events.SessionStarted(session_id=session_id, **named) if number == 1 else None
-    resumed = session or events.SessionResumed(session_id=session_id, **named)
+    opened = events.SessionStarted(session_id=session_id, resumed=number > 1, **named)
     begin = started(number, f"m-{number}", adapter=adapter)
-    return [begin, resumed, finished(number, f"m-{number}", session_id=session_id, **fields), closed(**named)]
+    return [begin, opened, finished(number, f"m-{number}", session_id=session_id, **fields), closed(**named)]
 
 
 def result(steps: Steps[Any], most: int = 1000) -> Any:

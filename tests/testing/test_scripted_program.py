@@ -229,7 +229,7 @@ def test_a_resumed_session_goes_on_where_it_was(program: Program) -> None:
     assert (first.reply, first.session_id, first.session) == ("1 f-1", "f-1", "new")
     bodies, second = program.turn(session_id="f-1")
     assert (second.reply, second.session_id, second.session) == ("second 2 f-1", "f-1", "resumed")
-    assert isinstance(bodies[0], events.SessionResumed)
+    assert isinstance(bodies[0], events.SessionStarted) and bodies[0].resumed
 
 
 def test_a_turn_that_crashed_counts(program: Program) -> None:

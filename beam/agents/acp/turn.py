@@ -74,9 +74,7 @@ class TurnReader:
         it."""
         text = f"{self._dialect.name} has no place for a system prompt: this message began with it"
         told = [
-            structs.replace(event, system=self._system)
-            if isinstance(event, events.SessionStarted | events.SessionResumed)
-            else event
+            structs.replace(event, system=self._system) if isinstance(event, events.SessionStarted) else event
             for event in opened
         ]
         return [*told, events.Notice(text=text, code="system")]

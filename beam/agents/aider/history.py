@@ -144,5 +144,6 @@ class _ChatReader:
         if self._asked != self._wanted:
             return ()
         self.state = "working"
-        opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
-        return (opened(session_id=self._turn.session_id or self._turn.fresh_session_id, cwd=self._turn.cwd),)
+        turn = self._turn
+        session_id, resumed = turn.session_id or turn.fresh_session_id, bool(turn.session_id)
+        return (events.SessionStarted(session_id=session_id, resumed=resumed, cwd=turn.cwd),)

@@ -141,10 +141,10 @@ class FrameDecoder:
             return []
         resumed = not self._summary.opened and self._turn.session_id is not None and not self._turn.fork
         self._summary.opened = True
-        opened = events.SessionResumed if resumed else events.SessionStarted
         return [
-            opened(
+            events.SessionStarted(
                 session_id=session_id,
+                resumed=resumed,
                 model=string(value, "model") or None,
                 cwd=string(value, "cwd") or None,
                 access=string(value, "permissionMode") or None,

@@ -238,8 +238,8 @@ class _TranscriptReader:
         emitted: list[Event] = []
         if found.session_id and found.kind == "user" and not self._session_id:
             self._session_id = found.session_id
-            opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
-            emitted.append(opened(session_id=found.session_id, cwd=self._turn.cwd))
+            resumed = bool(self._turn.session_id)
+            emitted.append(events.SessionStarted(session_id=found.session_id, resumed=resumed, cwd=self._turn.cwd))
         if found.kind == "user":
             if self.state == "" and _PASTED_MARK in line and not found.returned:
                 emitted.append(events.Notice(text=_PASTED_NOTICE, code="prompt_changed"))

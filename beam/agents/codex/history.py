@@ -166,8 +166,8 @@ class _RolloutReader:
             return ()
         self.state = "working"
         self._turn_id = turn_id
-        opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
-        return (opened(session_id=self._thread_id, cwd=self._cwd, model=self._model),)
+        resumed = bool(self._turn.session_id)
+        return (events.SessionStarted(session_id=self._thread_id, resumed=resumed, cwd=self._cwd, model=self._model),)
 
     def _on_response(self, item: Object) -> Sequence[Event]:
         """Return the events of a call in a thread from before version 0.148."""

@@ -58,9 +58,8 @@ class _ChatReader:
         match string(value, "type"):
             case "user" if self.state == "" and _text(value).strip() == self._turn.text.strip():
                 self.state = "working"
-                session_id = _session_id(self._turn)
-                opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
-                return (opened(session_id=session_id, cwd=self._turn.cwd),)
+                session_id, resumed = _session_id(self._turn), bool(self._turn.session_id)
+                return (events.SessionStarted(session_id=session_id, resumed=resumed, cwd=self._turn.cwd),)
             case "user" if self.state and not _is_tool_result(value):
                 self._is_over = True  # after an interrupt, gemini writes the conversation so far again
             case "gemini" if self.state and not self._is_over:

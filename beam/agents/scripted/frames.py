@@ -147,9 +147,16 @@ class FrameDecoder:
         match frame:
             case Init():
                 self._init = frame
-                cls = events.SessionResumed if frame.resumed else events.SessionStarted
-                cwd = self._turn.cwd or None
-                return (cls(session_id=frame.session_id, model=frame.model, cwd=cwd, version=frame.version, raw=raw),)
+                return (
+                    events.SessionStarted(
+                        session_id=frame.session_id,
+                        resumed=frame.resumed,
+                        model=frame.model,
+                        cwd=self._turn.cwd or None,
+                        version=frame.version,
+                        raw=raw,
+                    ),
+                )
             case Lost():
                 self._lost = frame
                 return (events.SessionLost(session_id=frame.session_id, reason=_no_session_reason(frame), raw=raw),)

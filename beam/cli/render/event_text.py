@@ -27,7 +27,7 @@ def is_internal(event: AnyEvent) -> bool:
         case events.ControlDone():
             is_lack = event.verb == "query" and event.code == "unsupported"  # the caller got the error already
             return is_lack or (event.ok and event.verb in _VERBS_WITH_OWN_EVENT)
-        case events.AgentStarted() | events.AgentKept() | events.AgentExited() | events.SessionResumed():
+        case events.AgentStarted() | events.AgentKept() | events.AgentExited() | events.SessionStarted(resumed=True):
             return True
         case events.ContextUsed():
             return True
@@ -125,11 +125,11 @@ def image_text(event: events.ImageSeen) -> str:
 
 def _session_event_text(event: AnyEvent) -> tuple[str, str] | None:
     match event:
+        case events.SessionStarted(resumed=True):
+            return "·", f"session {event.session_id[:8]} goes on"
         case events.SessionStarted():
             copy = f", a copy of {event.forked_from[:8]}" if event.forked_from else ""
             return "·", f"new session {event.session_id[:8]}{copy}" + (f" ({event.model})" if event.model else "")
-        case events.SessionResumed():
-            return "·", f"session {event.session_id[:8]} goes on"
         case events.SessionForked():
             return "·", f"begins in a copy of session {event.session_id} of {event.of}"
         case events.SessionRewound():

@@ -44,7 +44,7 @@ class LongTurns:
                 self._open[event.agent] = LongTurn(event, event.ts)
             case events.TurnFinished() | events.MessageRequeued():
                 self._open.pop(event.agent, None)
-            case events.SessionStarted() | events.SessionResumed() if event.agent in self._open:
+            case events.SessionStarted() if event.agent in self._open:
                 self._open[event.agent].model = event.model
             case events.UsageSeen() if event.agent in self._open:
                 turn = self._open[event.agent]

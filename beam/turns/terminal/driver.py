@@ -302,8 +302,8 @@ class TerminalTurn:
         found = printed_id or (self._given_session_id() if self.end.state is State.DONE else None)
         if found is None:
             return None
-        opened = events.SessionResumed if self.turn.session_id == found else events.SessionStarted
-        self.engine.record(opened(session_id=found, cwd=self.turn.cwd))
+        resumed = self.turn.session_id == found
+        self.engine.record(events.SessionStarted(session_id=found, resumed=resumed, cwd=self.turn.cwd))
         return found
 
     def _given_session_id(self) -> str | None:

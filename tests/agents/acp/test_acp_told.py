@@ -35,7 +35,7 @@ def told(talk: Talk) -> Any:
     """The digest that the journal gets."""
     talk.text("aye")
     (opened,) = [
-        each for each in talk.events if isinstance(each, events.SessionStarted | events.SessionResumed)
+        each for each in talk.events if isinstance(each, events.SessionStarted)
     ]  # fmt: skip
     return opened.system
 

@@ -281,7 +281,8 @@ def test_the_next_turn_of_the_process_goes_on_in_its_session_and_counts_by_itsel
     talk = talking()
     talk.complete("one", model_usage_since_last_result={"m": {"inputTokens": 10, "outputTokens": 1}})
     again = structs.replace(talk.turn, message_id="claude-2", session_id=SESSION)
-    assert "SessionResumed" in kinds(talk.prompt(again))
+    talk.prompt(again)
+    assert [event.resumed for event in talk.events if isinstance(event, events.SessionStarted)] == [False, True]
     talk.complete("two", model_usage_since_last_result={"m": {"inputTokens": 20, "outputTokens": 2}})
     first, second = [step.verdict for step in talk.steps if isinstance(step, Over)]
     assert (first.reply, second.reply, second.session) == ("one", "two", "resumed")

@@ -92,7 +92,7 @@ BACKGROUND = (Unfinished(tool="Bash", input=Raw(b'{"command":"make"}'), how="kil
             *(e.SessionStarted(session_id=SESSION, model="m", forked_from="fedcba9876543210"), "·"),
             "new session 01234567, a copy of fedcba98 (m)",
         ),
-        (e.SessionResumed(session_id=SESSION), "·", "session 01234567 goes on"),
+        (e.SessionStarted(resumed=True, session_id=SESSION), "·", "session 01234567 goes on"),
         (
             *(e.SessionForked(session_id=SESSION, of="ann", adapter="claude"), "·"),
             f"begins in a copy of session {SESSION} of ann",
@@ -221,7 +221,7 @@ SAID = ("settings", "release", "select", "reset", "pause", "resume", "interrupt"
         (e.AgentStarted(pid=7, **PROCESS), True),
         (e.AgentKept(pid=7), True),
         (e.AgentExited(code=0), True),
-        (e.SessionResumed(session_id="s"), True),
+        (e.SessionStarted(resumed=True, session_id="s"), True),
         (e.ContextUsed(used=1), True),
         (e.SessionStarted(session_id="s"), False),
         (e.Text(text="x"), False),

@@ -416,7 +416,7 @@ def test_what_a_long_turn_used_is_what_was_seen_last() -> None:
         events.UsageSeen(usage=Usage(input_tokens=1, cached_tokens=2, output_tokens=3), cost_usd=0.5, agent="a")
     )
     turns.update(events.UsageSeen(usage=Usage(input_tokens=1000), agent="a"))
-    turns.update(events.SessionResumed(session_id="s", model="gpt-6-sol", agent="a"))
+    turns.update(events.SessionStarted(resumed=True, session_id="s", model="gpt-6-sol", agent="a"))
     found = turns.progress_of("a", later(1), none)
     assert found is not None and found[1] == "turn 3 runs for 1m00s, 1,000 tokens, $0.5000"
     turns.update(events.MessageRequeued(attempt=2, reason="retry", agent="a"))
