@@ -79,7 +79,7 @@ soak: $(VENV)/.ready ## the long runs
 	$(PYTEST) -q -m soak --soak-seed $(SEED)
 
 picture: $(VENV)/.ready ## draw the pictures in docs from real runs
-	@$(BIN)/python -m bench.picture
+	@TZ=UTC $(BIN)/python -m bench.picture
 
 clean: ## remove what make made here
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

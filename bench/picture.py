@@ -124,6 +124,7 @@ def _project(place: Path) -> tuple[Path, dict[str, str]]:
     project = place / "project"
     project.mkdir()
     return project, {
+        "TZ": "UTC",
         "PATH": f"{program.parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(TARGET.parents[1]),
         "HOME": str(place),

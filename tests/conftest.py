@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda number, frame: None)  # a handler ends with exec, what is ignored does not
+    os.environ["TZ"] = "UTC"  # beam shows local times
+    time.tzset()
     tree.become_subreaper()
     _put_python_first()
     config.pluginmanager.register(Unit() if config.getoption("--unit") else _Reaper())  # a unit test starts no process

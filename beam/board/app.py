@@ -54,9 +54,10 @@ class Board(PictureWithActions):
             return
         elif self._at == 0:
             shown = self.stream[event.at]
-            self.push_screen(
-                TextDialog(f"{shown.name}: {shown.event.__struct_config__.tag}", "\n".join(detail_lines(shown)))
-            )
+            if not isinstance(shown, str):
+                self.push_screen(
+                    TextDialog(f"{shown.name}: {shown.event.__struct_config__.tag}", "\n".join(detail_lines(shown)))
+                )
         else:
             line = event.lines.source.line(event.at, 2_000)
             self.push_screen(TextDialog(PANES[self._at], as_text(line)))

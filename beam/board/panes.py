@@ -40,7 +40,7 @@ class Table(LineSource):
 
 
 class StreamLines(LineSource):
-    """The lines of the stream, one for each event."""
+    """The lines of the stream: events, and dates where the day changes."""
 
     def __init__(self, kept: stream.Stream) -> None:
         self.kept = kept
@@ -49,8 +49,8 @@ class StreamLines(LineSource):
         return len(self.kept)
 
     def line(self, at: int, width: int) -> StyledLine:
-        """Return the event as a line."""
-        return stream.draw_event(self.kept[at], width)
+        """Return an event or a date as a line."""
+        return stream.draw_line(self.kept[at], width)
 
 
 _NO_TEAM = teams.Entry((Piece("no team is here; beam team list names those of Claude Code", "dim"),))

@@ -23,6 +23,7 @@ from beam.board.rows import Everyone, Row, Snapshot
 from beam.board.spans import Costs, Spans
 from beam.board.stream import Stream, stream_event
 from beam.board.words import Piece, safe_line
+from beam.cli.render.days import time_of_day
 
 if TYPE_CHECKING:
     from beam import AskLine
@@ -58,7 +59,7 @@ class Picture(App[None]):
         self.feed = feed
         self._now = now
         self.everyone = Everyone()
-        self.stream = Stream()
+        self.stream = Stream(now=now)
         self.spans, self.costs = Spans(), Costs()
         self.table = Table()
         self._names: dict[str, str] = {}
@@ -167,9 +168,10 @@ class Picture(App[None]):
         if shown is not None:
             gone = self.stream.dropped
             self.stream.add(shown)
-            if self.stream.dropped != gone and self._at == 0:
+            gone = self.stream.dropped - gone
+            if gone and self._at == 0:
                 pane = self._lines_widget("pane")
-                pane.cursor, pane.top = max(0, pane.cursor - 1), max(0, pane.top - 1)
+                pane.cursor, pane.top = max(0, pane.cursor - gone), max(0, pane.top - gone)
 
     def _draw(self) -> None:
         now = self._now()
@@ -195,14 +197,14 @@ class Picture(App[None]):
         elif now - self._note_and_since[1] > _NOTE_S:
             self._note = Piece("")
             self._is_replaced = False
-        ts = clock.rfc3339(int(now * 1e9))[11:19]
+        ts = time_of_day(clock.rfc3339(int(now * 1e9)))
         if self._at == TEAM_PANE:
             self._team_lines.show(self._team, width)
             pane.cursor = self._team_lines.index_of_selected(pane.cursor)
         elif self._at == 2:
             self._times.tick(now, ts)
         elif self._at == 3:
-            since = clock.rfc3339(int((now - self._times.scale_s) * 1e9))[11:16]
+            since = time_of_day(clock.rfc3339(int((now - self._times.scale_s) * 1e9)))[:5]
             pane.source = cost_lines(self.costs, rows, now_s=now, scale_s=self._times.scale_s, width=width, since=since)
         pane.show()
         for name, line in (

@@ -1,4 +1,4 @@
-"""The stream: a line for each of the last events, and a filter that a person types.
+"""The stream: a line for each of the last events, a date where the day changes, and a filter that a person types.
 
 Pure: events in, lines out.
 """
@@ -6,15 +6,17 @@ Pure: events in, lines out.
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from beam import AnyEvent, Wanted, events
+from beam import AnyEvent, Wanted, clock, events
 from beam.board.words import Piece, StyledLine, cell, safe_line, safe_lines
 from beam.cli.render import asks as render_asks
 from beam.cli.render.calls import brief_call
+from beam.cli.render.days import Days, time_of_day
 from beam.cli.render.event_text import is_internal, sign_and_text
 
 KEPT_EVENTS = 5_000
@@ -107,40 +109,57 @@ def stream_event(event: AnyEvent, key: str, name: str) -> StreamEvent | None:
 
 
 class Stream:
-    """The last events. The length and the indexes count only the events that pass the filter."""
+    """The last events that pass the filter, as lines: events, and dates where the day changes. `now` returns seconds
+    since 1970."""
 
-    def __init__(self, kept: int = KEPT_EVENTS) -> None:
+    def __init__(self, kept: int = KEPT_EVENTS, *, now: Callable[[], float] = time.time) -> None:
+        self._kept = kept
+        self._now = now
         self._all: deque[StreamEvent] = deque(maxlen=kept)
-        self._matching: deque[StreamEvent] = deque(maxlen=kept)
-        self.filter = Filter()
-        self.dropped = 0  # how many matching lines were dropped so far
+        self.set_filter(Filter())
 
     def add(self, shown: StreamEvent) -> None:
         """Add an event."""
         self._all.append(shown)
         if self.filter.fits(shown):
-            self.dropped += len(self._matching) == self._matching.maxlen
-            self._matching.append(shown)
+            self._add_line(shown)
 
     def set_filter(self, new: Filter) -> None:
         """Use this filter for the kept events and for new ones."""
         self.filter = new
-        self._matching = deque((each for each in self._all if new.fits(each)), maxlen=self._all.maxlen)
-        self.dropped = 0
+        self.dropped = 0  # how many lines were dropped so far
+        self._lines: deque[StreamEvent | str] = deque()
+        self._days = Days(clock.rfc3339(int(self._now() * 1e9)))
+        for shown in self._all:
+            if new.fits(shown):
+                self._add_line(shown)
+
+    def _add_line(self, shown: StreamEvent) -> None:
+        heading = self._days.heading(shown.event.ts)
+        self._lines += [heading, shown] if heading else [shown]
+        while len(self._lines) > self._kept:
+            before = len(self._lines)
+            date = self._lines.popleft() if isinstance(self._lines[0], str) else ""
+            self._lines.popleft()
+            if date and self._lines and not isinstance(self._lines[0], str):
+                self._lines.appendleft(date)  # it is the date of the next event, too
+            self.dropped += before - len(self._lines)
 
     def __len__(self) -> int:
-        return len(self._matching)
+        return len(self._lines)
 
-    def __getitem__(self, at: int) -> StreamEvent:
-        return self._matching[at]
+    def __getitem__(self, at: int) -> StreamEvent | str:
+        return self._lines[at]
 
 
-def draw_event(shown: StreamEvent, width: int) -> StyledLine:
-    """Return the event as one line of that width: when, who, and what."""
+def draw_line(shown: StreamEvent | str, width: int) -> StyledLine:
+    """Return an event as one line of that width: when, who, and what; a date as it is."""
+    if isinstance(shown, str):
+        return (Piece(cell(shown, width), "dim"),)
     name = max(8, min(_LONGEST_NAME, width // 5))
     style = _STYLES.get(shown.sign[:1], "")
     return (
-        Piece(safe_line(shown.event.ts[11:19]) + " ", "dim"),
+        Piece(safe_line(time_of_day(shown.event.ts)) + " ", "dim"),
         Piece(cell(shown.name, name) + " ", "name"),
         Piece(cell(shown.sign, 2), style),
         Piece(cell(shown.text, max(0, width - name - 12)), style if style in ("bad", "dim", "ask") else ""),

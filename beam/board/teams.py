@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from beam.board.words import Piece, StyledLine, cell, count, elapsed, money, safe_line
 from beam.cli.render.calls import brief_doing
+from beam.cli.render.days import time_of_day
 from beam.cli.render.team import mail_text
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def entries(snapshot: TeamSnapshot, width: int) -> Iterator[Entry]:
             thread = letter.thread
             yield Entry((Piece(cell(safe_line(thread), width), "name"),))
         waits = "" if letter.state != "waiting" else "(unread) "
-        who = f"  {safe_line(letter.at[11:19])} {safe_line(letter.sender)} → {safe_line(letter.to)}: "
+        who = f"  {safe_line(time_of_day(letter.at))} {safe_line(letter.sender)} → {safe_line(letter.to)}: "
         said = letter.summary if letter.kind == "message" and letter.summary else mail_text(letter)
         text = f"{who}{waits}{safe_line(said)}"
         yield Entry((Piece(cell(text, width), "ask" if waits else ""),))

@@ -47,6 +47,7 @@ def log(
     follow: bool = option(False, "-f", "--follow", help="Go on with what happens, until ^C."),
 ) -> int:
     """Print an agent's journal, or what happened to one message."""
+    from beam.cli.render.last_lines import LastLines
     from beam.cli.render.stream import Stream
 
     if verify:
@@ -88,9 +89,9 @@ def log(
         return _print_conversation(call, found, fitting, form, last)
     if as_json and last is not None:
         fitting, last = iter(deque(fitting, last)), None
-    tail = None if last is None else _Tail(sys.stdout, last)
+    tail = None if last is None else LastLines(sys.stdout, last)
     out = sys.stdout if tail is None else cast("TextIO", tail)
-    stream = Stream(out, as_json=as_json, verbose=call.verbose)
+    stream = Stream(out, as_json=as_json, verbose=call.verbose, days=tail)
     count, seen = 0, after
     for line in fitting:
         count += 1
@@ -157,11 +158,12 @@ def _has_last_lines(call: Context, lines: list[EventLine], last: int, *, raw: bo
     """Return whether these lines are printed as at least `last` lines, and the last of those do not depend on earlier
     events."""
     from beam import events
+    from beam.cli.render.last_lines import LastLines
     from beam.cli.render.stream import Stream
 
-    tail = _Tail(sys.stdout, last)
+    tail = LastLines(sys.stdout, last)
     out = cast("TextIO", tail)
-    stream = Stream(out, as_json=False, verbose=call.verbose)
+    stream = Stream(out, as_json=False, verbose=call.verbose, days=tail)
     for tail.position, line in enumerate(lines):
         _print(line, stream, out, raw=raw)
     stream.end()
@@ -270,41 +272,6 @@ def _print_raw(line: EventLine, out: TextIO) -> None:
     native = getattr(line.event, "raw", None)
     if isinstance(native, str):
         write(out, safe(native, sys.stdout) + "\n")
-
-
-class _Tail:
-    """A text stream that keeps the last `count` texts written to it, until `print` writes them to `stream`. Each
-    written text is one line; `position` is the index of the event that it is about."""
-
-    def __init__(self, stream: TextIO, count: int) -> None:
-        self.position = 0
-        self._stream = stream
-        self._lines: deque[tuple[int, str]] = deque(maxlen=count)
-        self.encoding = stream.encoding
-
-    @property
-    def first_position(self) -> int:
-        """Return the index of the event of the first kept line."""
-        return self._lines[0][0] if self._lines else self.position + 1
-
-    @property
-    def is_full(self) -> bool:
-        """Return whether as many lines were written as are kept."""
-        return len(self._lines) == self._lines.maxlen
-
-    def write(self, text: str) -> int:
-        self._lines.append((self.position, text))
-        return len(text)
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
-
-    def flush(self) -> None:
-        """Do nothing: it isn't known yet which lines are the last ones."""
-
-    def print(self) -> None:
-        """Print the kept lines."""
-        self._stream.writelines(text for _, text in self._lines)
 
 
 # -- subagents ---------------------------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ def search(
 def _print_found(found: Found, *, wide: bool) -> None:
     from pathlib import Path
 
+    from beam.cli.render.days import date_of, time_of_day
     from beam.cli.render.text import fold, write
     from beam.cli.streams import is_colourful
 
@@ -66,4 +67,6 @@ def _print_found(found: Found, *, wide: bool) -> None:
     agent = found.agent if found.lane is None else f"{found.agent}:{found.lane[-5:]}"
     where = f"{Path(found.project).name}/{agent}" if wide else agent
     turn = f" turn {found.turn}" if found.turn is not None else ""
-    write(sys.stdout, f"{found.ts[:10]} {found.ts[11:19]} {fold(where)}{turn} {found.kind}: {''.join(pieces)}\n")
+    write(
+        sys.stdout, f"{date_of(found.ts)} {time_of_day(found.ts)} {fold(where)}{turn} {found.kind}: {''.join(pieces)}\n"
+    )

@@ -112,7 +112,7 @@ def test_the_table_has_a_line_for_each_row_below_the_names_of_its_columns() -> N
 
 
 def test_the_stream_is_drawn_event_by_event() -> None:
-    kept = Stream()
+    kept = Stream(now=lambda: NOW_S)
     source = StreamLines(kept)
     assert len(source) == 0
     for each in story("well"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import Raw
 
 from beam import events
-from beam.board.stream import Stream, StreamEvent, detail_lines, draw_event, parse_filter, stream_event
+from beam.board.stream import Stream, StreamEvent, detail_lines, draw_line, parse_filter, stream_event
 from beam.board.words import as_text
-from tests.board.made import HOSTILE, head, story
+from tests.board.made import HOSTILE, NOW_S, head, story
 
 
 def lines() -> list[StreamEvent]:
@@ -15,11 +15,11 @@ def lines() -> list[StreamEvent]:
 
 
 def texts(stream: Stream) -> list[str]:
-    return [stream[at].text for at in range(len(stream))]
+    return [line if isinstance(line := stream[at], str) else line.text for at in range(len(stream))]
 
 
 def filled(text: str = "", *, key: str = "", kept: int = 100) -> Stream:
-    stream = Stream(kept)
+    stream = Stream(kept, now=lambda: NOW_S)
     stream.set_filter(parse_filter(text, key=key))
     for line in lines():
         stream.add(line)
@@ -64,6 +64,28 @@ def test_only_the_last_lines_are_kept_and_the_others_are_counted() -> None:
     assert (len(stream), stream.dropped) == (4, 2) and texts(stream)[0] == "A first look."
 
 
+def test_a_date_stays_above_the_oldest_line_as_long_as_that_is_of_its_day() -> None:
+    stream, day = Stream(4, now=lambda: NOW_S), 86_400.0
+    shown: list[list[str]] = []
+    for days, word in ((2, "a"), (2, "b"), (1, "c"), (1, "d"), (0, "five")):
+        event = events.Text(**head("builder", days * day), text=word)
+        line = stream_event(event, "k", "builder")
+        assert line is not None
+        stream.add(line)
+        shown.append(texts(stream))
+    before, yesterday, today = "── 2025-06-13 ──", "── 2025-06-14 ──", "── 2025-06-15 ──"
+    assert shown == [
+        [before, "a"],
+        [before, "a", "b"],
+        [before, "b", yesterday, "c"],
+        [yesterday, "c", "d"],
+        [yesterday, "d", today, "five"],
+    ]
+    assert stream.dropped == 4
+    stream.set_filter(parse_filter("five"))
+    assert texts(stream) == ["five"]
+
+
 def test_a_whole_event_has_its_text_and_all_its_fields_and_nothing_to_obey() -> None:
     call = Raw(b'{"command":"printf \\u001b[2J"}')
     event = events.ToolReturned(**head("a", 1), call_id="c9", output=f"first\n{HOSTILE}\nlast", is_error=True)
@@ -75,4 +97,4 @@ def test_a_whole_event_has_its_text_and_all_its_fields_and_nothing_to_obey() -> 
 
 
 def test_a_line_says_when_who_and_what() -> None:
-    assert as_text(draw_event(lines()[3], 80)).split()[1:] == ["builder", "⚙", "Bash", "pytest", "-q", "tests/parser"]
+    assert as_text(draw_line(lines()[3], 80)).split()[1:] == ["builder", "⚙", "Bash", "pytest", "-q", "tests/parser"]

@@ -38,6 +38,8 @@ FOUND = [
 def journal(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What the journal of `bot` holds, and what was asked of it."""
     found = SimpleNamespace(events=FOUND, lanes=[], asked=[], placed=[])
+    for module in ("stream", "last_lines"):
+        monkeypatch.setattr(f"beam.cli.render.{module}.since", lambda _: FOUND[0].ts)  # the day of the events
 
     def agent_of(_: Beam, name: str) -> str:
         if name != "bot":

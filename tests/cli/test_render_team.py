@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from beam.base import clock
+from beam.cli.render.days import Days
 from beam.cli.render.stream import Stream
 from beam.cli.render.team import (
     ASCII_MARKS,
@@ -62,7 +63,7 @@ def made(cls: type[Event]) -> Any:
 @pytest.mark.parametrize("cls", OF_TEAM, ids=lambda cls: cls.__struct_config__.tag)
 def test_every_event_of_a_team_is_one_line_in_which_no_escape_sequence_works(cls: type[Event]) -> None:
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(SINCE))
     stream.event(made(cls))
     line = out.getvalue()
     assert line.count("\n") == 1 and "bob@1" in line
@@ -87,7 +88,7 @@ def test_mail_of_the_teams_own_protocol_is_reported_in_words(capsys: pytest.Capt
     print_mail(
         [MailLine(**head, kind=kind, text=text, thread="a · b") for kind, text in texts.items()], by_thread=False
     )
-    assert [line.partition(" (sent) ")[2].rstrip() for line in capsys.readouterr().out.splitlines()] == [
+    assert [line.partition(" (sent) ")[2].rstrip() for line in capsys.readouterr().out.splitlines()[1:]] == [
         "[task_assignment] #1 Write parser",
         "[idle_notification] [to bob] ready",
         "[shutdown_approved]",
@@ -135,7 +136,7 @@ def test_protocol_mail_and_quick_deliveries_are_not_for_people() -> None:
 
 def test_a_members_calls_of_the_teams_tools_are_reported_by_what_came_of_them() -> None:
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(SINCE))
     stream.event(events.ToolCalled(call_id="1", name="SendMessage", agent="bob@t"))
     stream.event(events.ToolReturned(call_id="1", output="ok", agent="bob@t"))
     assert out.getvalue() == ""
@@ -458,6 +459,7 @@ def test_mail_by_thread_has_a_heading_a_conversation(capsys: pytest.CaptureFixtu
     print_mail(lines, by_thread=True)
     assert capsys.readouterr().out == (
         "a · b\n"
+        "  ── 2026-11-21 ──\n"
         "  22:30:14 a → b (sent) one\n"
         "  22:30:14 a → b (sent) two lines\n"
         "\n"
@@ -465,7 +467,7 @@ def test_mail_by_thread_has_a_heading_a_conversation(capsys: pytest.CaptureFixtu
         "  22:30:14 a → b (sent) three\n"
     )
     print_mail(lines[:1], by_thread=False)
-    assert capsys.readouterr().out == "22:30:14 a → b (sent) one\n"
+    assert capsys.readouterr().out == "── 2026-11-21 ──\n22:30:14 a → b (sent) one\n"
 
 
 @pytest.mark.usefixtures("still")

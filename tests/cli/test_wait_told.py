@@ -331,6 +331,7 @@ def watched(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> Any:
         found.teams.append(named)
         return live
 
+    monkeypatch.setattr("beam.cli.render.stream.since", lambda _: text("").ts)  # the day of the events
     monkeypatch.setattr(beam, "watch_root", watch_root, raising=False)
     monkeypatch.setattr(beam, "begun", lambda place: found.begun.get(place.agent, []), raising=False)
     monkeypatch.setattr(beam.team_views, "teams", teams)
@@ -379,7 +380,7 @@ def test_a_time_leaves_out_what_was_before_it_and_an_id_prints_one_event(inside:
     old, new = text("old"), text("new", ts=clock.rfc3339(time.time_ns()))
     watched.batches = [[old, new]]
     shown = inside("watch", "--since", "10m")
-    assert shown.out.count("\n") == 1 and shown.out.endswith("│ new\n")
+    assert shown.out.count("│") == 1 and shown.out.endswith("│ new\n")
     assert len(watched.asked) == 1 and watched.asked[0]["history"] is True, "no state of teams"
     assert watched.teams[0]["with_gone"] is True and watched.teams[0]["since"] > "2026"
     from beam.cli.render.stream import short_id
@@ -696,5 +697,5 @@ def test_a_temporary_session_that_runs_is_named_by_the_end_of_its_id(
     turn = events.TurnStarted(owner=owner, turn_key="k", adapter="codex", via="exec", turn=3, agent="box", ts="")
     watched.begun = {"box": [turn]}
     monkeypatch.setattr(AgentPaths, "lanes", lambda self: [AgentPaths(self.agent, self.dir, "1m865k7j9z1qaz4")])
-    names = [line.split()[1] for line in inside("watch", "box").out.splitlines()]
+    names = [line.split()[1] for line in inside("watch", "box").out.splitlines() if "▶" in line]
     assert names == ["box", "box:1qaz4"]

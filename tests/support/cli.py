@@ -74,6 +74,7 @@ class Cli:
             "HOME": str(self.base / "home"),
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
+            "TZ": "UTC",
             "TMPDIR": str(self.base),
             **self.env,
         }

@@ -86,6 +86,7 @@ class Inside:
         for name, value in {
             "HOME": str(base / "home"),
             "PATH": "/usr/bin:/bin",
+            "TZ": "UTC",
             "BEAM_TRUST": "1",
             "XDG_STATE_HOME": str(base / "state"),
             "XDG_CONFIG_HOME": str(base / "config"),

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from beam import BeamError, Options, SignalledError
+from beam import BeamError, Options, SignalledError, since
 from beam.cli import prompt
 from beam.cli.chatting import completing
 from beam.cli.chatting.composer import Composer
 from beam.cli.chatting.transcript import Style, cost_of, money
-from beam.cli.chatting.turns import Turns, UnreadText, typed_lines
+from beam.cli.chatting.turns import Turns, UnreadText, dated_lines, typed_lines
 from beam.cli.chatting.words import ALONE_COMMANDS, AgentCommand, Command, InvalidLine, Text, help_lines, parse_line
+from beam.cli.render.days import Days
 from beam.cli.render.text import collapse_to_line, escape_controls, one_line
 from beam.cli.streams import is_colourful
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from beam import Outcome
@@ -46,6 +47,7 @@ class AloneChat:
         self._given_access = options.access
         self._attach: list[Path] = []
         self._style = Style(is_colourful=is_colourful(sys.stdout))
+        self._days = Days(since(0))
         self._waiting: list[WaitingText] = []
         self._has_work = asyncio.Event()
         self._cli_commands: list[str] = []  # slash commands of the agent's CLI
@@ -61,7 +63,7 @@ class AloneChat:
             interrupt=self._interrupt,
             leave=self._leave,
         )
-        self._turns = Turns(self._beam, self._style, self._composer.say, self._composer.ask)
+        self._turns = Turns(self._beam, self._style, self._say, self._composer.ask)
 
     async def run(self) -> None:
         """Run the chat until the person leaves. After a signal, raises SignalledError once the running turn is over."""
@@ -133,7 +135,7 @@ class AloneChat:
         match command.name:
             case "help":
                 own = [each for each in self._cli_commands if each]
-                self._composer.say(self._style.dim(f"  {line}") for line in help_lines(ALONE_COMMANDS, own))
+                self._say(self._style.dim(f"  {line}") for line in help_lines(ALONE_COMMANDS, own))
             case "quit":
                 self._wants_to_leave = True
                 self._leave()
@@ -215,7 +217,7 @@ class AloneChat:
         self._options = replace(self._options, new=False)
         attach, self._attach = self._attach, []
         has_turn = self._turns.has_begun = False
-        self._composer.say(["", *typed_lines(waiting.text, self._style)])
+        self._say(["", *typed_lines(waiting.text, self._style)])
         try:
             message = self._beam.message(self._agent, waiting.text, attach=attach, options=options)
             for note in self._beam.notes(message):
@@ -225,7 +227,7 @@ class AloneChat:
         except SignalledError:
             raise
         except BeamError as error:
-            self._composer.say([self._style.red(f"  ✗ {collapse_to_line(str(error))}")])
+            self._say([self._style.red(f"  ✗ {collapse_to_line(str(error))}")])
             return
         finally:
             if options.new and not (has_turn or self._turns.has_begun):
@@ -253,8 +255,11 @@ class AloneChat:
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
+    def _say(self, lines: Iterable[str]) -> None:
+        self._composer.say(dated_lines(lines, self._days, self._style))
+
     def _note(self, text: str) -> None:
-        self._composer.say([self._style.dim(f"  {collapse_to_line(text)}")])
+        self._say([self._style.dim(f"  {collapse_to_line(text)}")])
 
     def _live_rows(self, columns: int) -> list[str]:
         rows = self._turns.live_rows(columns)

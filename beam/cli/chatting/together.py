@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from beam import BeamError, Options, SignalledError, Status
+from beam import BeamError, Options, SignalledError, Status, since
 from beam.cli.chatting import completing
 from beam.cli.chatting.transcript import Style, money
-from beam.cli.chatting.turns import Turns, UnreadText, typed_lines
+from beam.cli.chatting.turns import Turns, UnreadText, dated_lines, typed_lines
 from beam.cli.chatting.words import TOGETHER_COMMANDS, AgentCommand, Command, InvalidLine, Text, help_lines, parse_line
+from beam.cli.render.days import Days
 from beam.cli.render.text import collapse_to_line, one_line, write
 from beam.cli.streams import is_colourful
 
@@ -52,6 +53,7 @@ class TogetherChat:
         self._name = name
         self._options = options
         self._style = Style(is_colourful=is_colourful(sys.stdout))
+        self._days = Days(since(0))
         self._waiting: list[Interjection] = []
         self._is_paused = False
         self._may_go = asyncio.Event()
@@ -255,12 +257,12 @@ class TogetherChat:
 
     def _say(self, lines: Iterable[str]) -> None:
         if self._composer is not None:
-            self._composer.say(lines)
+            self._composer.say(dated_lines(lines, self._days, self._style))
         else:
             self._print(lines)
 
     def _print(self, lines: Iterable[str]) -> None:
-        for line in lines:
+        for line in dated_lines(lines, self._days, self._style):
             write(sys.stdout, f"{line}\n")
         sys.stdout.flush()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from beam import BeamError, Event, NotFoundError, SignalledError, UnfinishedError, UnsupportedError, events
+from beam import BeamError, Event, NotFoundError, SignalledError, UnfinishedError, UnsupportedError, events, since
 from beam.cli.chatting import words
 from beam.cli.chatting.transcript import Style, Transcript
 from beam.cli.render import asks, live
@@ -21,6 +21,7 @@ from beam.cli.render.text import collapse_to_line, one_line, truncate
 
 if TYPE_CHECKING:
     from beam import Beam, Message, Outcome, Progress
+    from beam.cli.render.days import Days
 
 _SHORT_WAIT_S = 1.0  # a message that waits for less time is not shown as waiting
 
@@ -249,6 +250,13 @@ def _safe_lines(text: str) -> list[str]:
     from beam.cli.render.text import escape_controls
 
     return escape_controls(text).split("\n")
+
+
+def dated_lines(lines: Iterable[str], days: Days, style: Style) -> list[str]:
+    """Return the lines, which are shown now, below the date if the day has changed since the line before them."""
+    said = list(lines)
+    heading = days.heading(since(0)) if said else ""
+    return [style.dim(heading), *said] if heading else said
 
 
 def typed_lines(text: str, style: Style, mark: str = "> ") -> list[str]:

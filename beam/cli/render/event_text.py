@@ -6,6 +6,7 @@ from __future__ import annotations
 from beam import AnyEvent, durations, estimated_usd, events
 from beam.cli.render import asks, team
 from beam.cli.render.calls import unfinished_line
+from beam.cli.render.days import time_of_day
 
 _INTERNAL_STATES = frozenset({"requesting", "idle", "running", "access", "hook"})  # of `status` events
 # Codes: texts that a CLI sends to its model in a person's name, and records of a type that beam does not know.
@@ -48,7 +49,10 @@ def sign_and_text(event: AnyEvent) -> tuple[str, str] | None:
         case events.QueueResumed():
             return "·", f"resumed by {event.by}" if event.by else "resumed"
         case events.CircuitOpened():
-            return "!", f"failed {event.failures} times in a row: nothing is sent to it until {event.until[11:19]}"
+            return (
+                "!",
+                f"failed {event.failures} times in a row: nothing is sent to it until {time_of_day(event.until)}",
+            )
         case events.CircuitClosed():
             return "·", "answered again: its messages are sent as usual"
         case events.TurnStarted():

@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from beam import AnyEvent, NotFoundError, durations, events
+from beam import AnyEvent, NotFoundError, durations, events, since
 from beam.cli.render import calls, team
 from beam.cli.render.calls import Calls
+from beam.cli.render.days import Days, time_of_day
 from beam.cli.render.event_text import image_text, is_internal, sign_and_text
 from beam.cli.render.long_turns import LongTurns
 from beam.cli.render.text import (
@@ -122,7 +123,8 @@ class Stream:
     """Prints events to a stream: aligned and coloured for a person, or complete as JSON.
 
     A line that was cut ends with the id of its event (`short_id`). With `verbose`, internal events are printed too, and
-    a CLI's notices about a failure are printed on lines of their own before the failure.
+    a CLI's notices about a failure are printed on lines of their own before the failure. `days` decides where a date is
+    printed between the lines for a person.
     """
 
     def __init__(
@@ -132,8 +134,10 @@ class Stream:
         as_json: bool,
         plain: bool = False,
         verbose: bool = False,
+        days: Days | None = None,
     ) -> None:
         self._stream = stream
+        self._days = days or Days(since(0))
         self._ascii = plain or "utf" not in (getattr(stream, "encoding", None) or "utf-8").lower()
         self._json = as_json
         self._terminal = is_terminal(stream)
@@ -264,19 +268,26 @@ class Stream:
                 f"{call.name} {bytes(call.input).decode()} {calls.duration_text(call, event)}".rstrip()
                 + f"\n{event.output}"
             )
-        shown = escape_controls(f"{event.ts[11:19]} {_name_text(event)} {rendered.mark} {text}")
+        self._print_date(event.ts)
+        shown = escape_controls(f"{time_of_day(event.ts)} {_name_text(event)} {rendered.mark} {text}")
         write(self._stream, (ascii_only(shown) if self._ascii else shown) + "\n")
 
     def _widen_names(self, batch: Iterable[AnyEvent]) -> None:
         longest = max((display_width(collapse_to_line(_name_text(event))) for event in batch), default=0)
         self._name_width = min(_LONGEST_NAME, max(self._name_width, longest))
 
+    def _print_date(self, ts: str) -> None:
+        heading = self._days.heading(ts)
+        if heading:
+            write(self._stream, f"{ascii_only(heading) if self._ascii else heading}\n")
+
     def _print(self, event: AnyEvent, line: RenderedLine, *, at: str = "") -> None:
+        self._print_date(at or event.ts)
         self._widen_names((event,))
         fit = ascii_only if self._ascii else str
         mark = line.mark.translate(team.ASCII_MARKS) if self._ascii else line.mark
         columns = _columns() if self._terminal else _WIDTH_IN_A_PIPE
-        when = f"{escape_controls((at or event.ts)[11:19])} "
+        when = f"{time_of_day(at or event.ts)} "
         name = truncate(fit(collapse_to_line(_name_text(event))), self._name_width)
         name += " " * (self._name_width - display_width(name))
         indent = "  " if getattr(event, "parent", None) else ""

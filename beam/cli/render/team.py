@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from beam import AnyEvent, durations, events
+from beam import AnyEvent, durations, events, since
 from beam.cli.render.calls import brief_doing
+from beam.cli.render.days import Days, time_of_day
 from beam.cli.render.tables import ago, print_columns
 from beam.cli.render.text import collapse_to_line, one_line, safe, write
 
@@ -105,15 +106,19 @@ def print_tasks(lines: Sequence[TaskLine]) -> None:
 
 
 def print_mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
-    """Print a team's mail, one line per message; with `by_thread`, under one heading per conversation."""
-    thread = ""
+    """Print a team's mail, one line per message, with a date where the day changes; with `by_thread`, under one heading
+    per conversation."""
+    thread, days = "", Days(since(0))
     for line in lines:
         if by_thread and line.thread != thread:
             gap = "\n" if thread else ""
             thread = line.thread
             write(sys.stdout, safe(f"{gap}{thread}\n", sys.stdout))
-        head = f"{line.at[11:19]} {line.sender} → {line.to} ({line.state}) "
-        text = f"{'  ' if by_thread else ''}{head}{one_line(mail_text(line), 400)}\n"
+        indent = "  " if by_thread else ""
+        if heading := days.heading(line.at):
+            write(sys.stdout, safe(f"{indent}{heading}\n", sys.stdout))
+        head = f"{time_of_day(line.at)} {line.sender} → {line.to} ({line.state}) "
+        text = f"{indent}{head}{one_line(mail_text(line), 400)}\n"
         write(sys.stdout, safe(text, sys.stdout))
 
 

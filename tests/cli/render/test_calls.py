@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from beam.cli.render.calls import call_text
+from beam.cli.render.days import Days
 from beam.cli.render.stream import Stream
 from beam.model import events
 
@@ -31,7 +32,7 @@ def text(seconds: float, **given: str) -> events.Text:
 
 def lines(*found: events.AnyEvent, now: str = "") -> list[str]:
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(at(0)))
     for event in found:
         stream.event(event)
     if now:
@@ -81,7 +82,7 @@ def test_a_subagents_first_word_tells_the_call_that_it_belongs_to_and_is_indente
 
 def test_at_the_end_the_calls_that_did_not_return_are_reported() -> None:
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(at(0)))
     stream.event(call("x", 1))
     stream.end()
     assert out.getvalue() == "03:04:01 a        ⚙ Bash make x\n"

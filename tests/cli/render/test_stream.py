@@ -11,17 +11,19 @@ import pytest
 from msgspec import structs
 
 from beam.base.errors import NotFoundError
+from beam.cli.render.days import Days
 from beam.cli.render.stream import EventLine, Stream, short_id
 from beam.cli.render.text import display_width
 from beam.model import events
 from beam.model.outcome import Status, Usage
 
-HEAD = {"seq": 1, "ts": "2026-01-02T03:04:05.000000Z", "agent": "a", "turn": 1, "message_id": "a-1"}
+AT = "2026-01-02T03:04:05.000000Z"
+HEAD = {"seq": 1, "ts": AT, "agent": "a", "turn": 1, "message_id": "a-1"}
 
 
 def lines(*bodies: events.Event) -> list[str]:
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     for body in bodies:
         stream.event(structs.replace(body, **HEAD))  # type: ignore[arg-type]
     return out.getvalue().splitlines()
@@ -63,7 +65,7 @@ def test_wide_characters_take_two_columns() -> None:
 def test_without_utf_8_every_line_is_ascii_and_no_longer_than_others(given: dict[str, Any]) -> None:
     data = io.BytesIO()
     out = io.TextIOWrapper(data, encoding=given.pop("encoding", "utf-8"))
-    stream = Stream(out, as_json=False, **given)
+    stream = Stream(out, as_json=False, days=Days(AT), **given)
     for text in ("é → …", "\x1b[2J\x7f日", "日" * 300, "x" * 300):
         stream.event(structs.replace(events.Text(text=text), **HEAD))  # type: ignore[arg-type]
     stream.event(structs.replace(events.ToolReturned(call_id="1", output="x" * 300), **HEAD))  # type: ignore[arg-type]
@@ -102,7 +104,7 @@ def test_what_a_cli_says_and_no_failure_repeats_is_printed_in_its_place() -> Non
         ["■", "completed"],
     ]
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     stream.event(structs.replace(said, **HEAD))  # type: ignore[arg-type]
     stream.tick("2026-01-02T03:04:05.500000Z")
     assert out.getvalue() == ""
@@ -127,7 +129,7 @@ def test_internal_events_are_for_those_who_ask() -> None:
     )
     assert lines(*internal) == []
     out = io.StringIO()
-    stream = Stream(out, as_json=False, verbose=True)
+    stream = Stream(out, as_json=False, days=Days(AT), verbose=True)
     for body in internal:
         stream.event(structs.replace(body, **HEAD))  # type: ignore[arg-type]
     assert [line.split(" ", 2)[2].strip() for line in out.getvalue().splitlines()] == [
@@ -154,7 +156,7 @@ def test_a_refused_request_and_what_stops_a_queue_are_for_everybody() -> None:
 def test_a_once_session_is_named_by_the_end_of_its_id() -> None:
     out = io.StringIO()
     event = structs.replace(events.Text(text="t"), **HEAD)  # type: ignore[arg-type]
-    Stream(out, as_json=False).batch([EventLine(event, lane="1m865k7j9z1qaz4")])
+    Stream(out, as_json=False, days=Days(AT)).batch([EventLine(event, lane="1m865k7j9z1qaz4")])
     assert out.getvalue() == "03:04:05 a:1qaz4  │ t\n"
     assert EventLine(event, lane="1m865k7j9z1qaz4").qualified_event.agent == "a:1m865k7j9z1qaz4", (
         "a cursor needs the whole"
@@ -174,7 +176,7 @@ def test_that_a_cli_does_not_tell_something_is_no_line_and_any_other_refusal_is_
 
 def test_a_turn_that_runs_for_long_is_told_of_at_one_two_four_minutes_with_what_it_used() -> None:
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     begun = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="codex", via="exec")
     stream.event(structs.replace(begun, **HEAD))  # type: ignore[arg-type]
     stream.event(structs.replace(events.SessionStarted(session_id="s", model="gpt-6-sol"), **HEAD))  # type: ignore[arg-type]
@@ -197,7 +199,7 @@ def test_a_turn_that_runs_for_long_is_told_of_at_one_two_four_minutes_with_what_
 
 def test_a_turn_that_runs_when_the_watching_begins_is_reported() -> None:
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     begun = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="codex", via="exec")
     call = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"make"}'))
     stream.print_running_turn(
@@ -212,7 +214,7 @@ def test_conversations_between_agents_are_numbered() -> None:
         return events.MailSent(team="t", mail_id="m", sender=sender, to=to, text="hi", agent=f"{sender}@t", ts="")
 
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     for sender, to in (("amy", "bob"), ("bob", "cid"), ("bob", "amy")):
         stream.event(mail(sender, to))
     stream.event(events.MessageQueued(sender="planner", text="x", thread="th", agent="bob"))
@@ -226,7 +228,7 @@ def test_a_turns_end_has_its_time_and_cost_and_a_members_idling_how_long_it_work
         "■ completed 2.5s $0.0100"
     )
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     stream.event(events.MemberWorking(team="t", member="a", agent="a@t", ts="2026-01-02T03:04:05.000000Z"))
     stream.event(events.MemberIdle(team="t", member="a", agent="a@t", ts="2026-01-02T03:04:08.000000Z"))
     assert out.getvalue().splitlines()[1].endswith("■ idle (3s)")
@@ -243,7 +245,7 @@ def test_what_a_members_turn_used_is_reported_with_its_last_words_or_alone() -> 
 
     said = events.Text(text="done", ts="2026-01-02T03:04:05.000000Z", agent="a@t")
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     stream.batch([EventLine(said), EventLine(used(0.25, 3400))])
     stream.batch([EventLine(used(None, 99))])
     assert out.getvalue().splitlines() == [
@@ -257,7 +259,7 @@ def test_no_escape_sequence_works_beside_the_text_either() -> None:
     said = events.Text(text="done", ts=at, agent=who)
     used = events.MemberUsed(team="t", member="bob", usage=Usage(), unpriced=("\x1b[2Jm",), ts=at, agent=who)
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     stream.batch([EventLine(said), EventLine(used)])
     stream.print_event_in_full([EventLine(said)], short_id(said))
     assert out.getvalue().count("\n") == 2 and "no price for ␛[2Jm" in out.getvalue()
@@ -269,19 +271,21 @@ def test_an_event_is_found_by_its_id_and_printed_whole() -> None:
     result = structs.replace(events.ToolReturned(call_id="1", output="one\ntwo\x1b" + "x" * 300), **HEAD)  # type: ignore[arg-type]
     out = io.StringIO()
     assert (
-        Stream(out, as_json=False).print_event_in_full([EventLine(call), EventLine(result)], short_id(result).upper())
+        Stream(out, as_json=False, days=Days(AT)).print_event_in_full(
+            [EventLine(call), EventLine(result)], short_id(result).upper()
+        )
         == 0
     )
     assert out.getvalue() == '03:04:05 a ✓ T {"a":1}\none\ntwo␛' + "x" * 300 + "\n"
     with pytest.raises(NotFoundError):
-        Stream(out, as_json=False).print_event_in_full([EventLine(call)], "zzzzz")
+        Stream(out, as_json=False, days=Days(AT)).print_event_in_full([EventLine(call)], "zzzzz")
 
 
 def test_of_several_roots_a_line_has_the_folder_and_json_the_root() -> None:
     event = structs.replace(events.Text(text="t"), **HEAD)  # type: ignore[arg-type]
     line = EventLine(event, Path("/state/shop-1f"), Path("/home/me/shop"))
     out = io.StringIO()
-    Stream(out, as_json=False).batch([line])
+    Stream(out, as_json=False, days=Days(AT)).batch([line])
     assert out.getvalue() == "03:04:05 shop/a   │ t\n"
     out = io.StringIO()
     Stream(out, as_json=True).batch([line])
@@ -294,19 +298,19 @@ def test_names_that_come_together_line_up() -> None:
     found = [
         EventLine(structs.replace(events.Text(text="t"), **{**HEAD, "agent": name})) for name in ("a", "a-long-name")
     ]  # type: ignore[arg-type]
-    Stream(out, as_json=False).batch(found)
+    Stream(out, as_json=False, days=Days(AT)).batch(found)
     assert len({line.index("│") for line in out.getvalue().splitlines()}) == 1
 
 
 def test_a_session_made_team_is_named_by_four_letters() -> None:
     out = io.StringIO()
-    Stream(out, as_json=False).event(events.Text(text="t", ts=HEAD["ts"], agent="bob@session-2a65d3be"))  # type: ignore[arg-type]
+    Stream(out, as_json=False, days=Days(AT)).event(events.Text(text="t", ts=AT, agent="bob@session-2a65d3be"))
     assert " bob@2a65 " in out.getvalue()
 
 
 def test_names_line_up_once_a_longer_one_was_seen() -> None:
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     for agent in ("a", "a-long-name", "b"):
         stream.event(structs.replace(events.Text(text="t"), **{**HEAD, "agent": agent}))  # type: ignore[arg-type]
     positions = [line.index("│") for line in out.getvalue().splitlines()]

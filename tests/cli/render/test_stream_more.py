@@ -12,6 +12,7 @@ import pytest
 
 from beam.agents.session_files import Session
 from beam.cli.render import stream as module
+from beam.cli.render.days import Days
 from beam.cli.render.stream import EventLine, Stream, short_id
 from beam.model import events
 from beam.model.outcome import Status
@@ -34,7 +35,7 @@ def colourful(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 
 def test_each_agent_has_its_colour_and_what_is_wrong_is_red(colourful: io.StringIO) -> None:
-    stream = Stream(colourful, as_json=False)
+    stream = Stream(colourful, as_json=False, days=Days(AT))
     for agent in ("a", "b", "a"):
         stream.event(text("hi", agent))
     stream.event(events.Notice(text="x", agent="a", ts=AT))
@@ -56,7 +57,7 @@ def test_each_agent_has_its_colour_and_what_is_wrong_is_red(colourful: io.String
 
 def test_a_line_ends_at_the_edge_of_the_terminal_with_a_dim_id(colourful: io.StringIO) -> None:
     long = text("x" * 50)
-    Stream(colourful, as_json=False).event(long)
+    Stream(colourful, as_json=False, days=Days(AT)).event(long)
     assert colourful.getvalue().endswith(f"│\x1b[0m {'x' * 13}…\x1b[2m {short_id(long)}\x1b[0m\n")
 
 
@@ -64,12 +65,12 @@ def test_a_narrow_terminal_leaves_some_room_for_the_text(
     colourful: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "10")
-    Stream(colourful, as_json=False, plain=True).event(text("x" * 50))
+    Stream(colourful, as_json=False, days=Days(AT), plain=True).event(text("x" * 50))
     assert colourful.getvalue().startswith(f"03:04:05 a        | {'x' * 11}... ")
 
 
 def test_a_member_has_the_colour_that_its_team_gave_it(colourful: io.StringIO) -> None:
-    stream = Stream(colourful, as_json=False)
+    stream = Stream(colourful, as_json=False, days=Days(AT))
     joined = events.MemberJoined(team="t", member="bob", colour="red", agent="bob@t", ts=AT)
     stream.event(joined)
     assert "\x1b[31mbob@t " in colourful.getvalue()
@@ -106,12 +107,16 @@ def test_the_state_of_a_team_is_a_line_a_member_in_one_column(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     plain = io.StringIO()
-    Stream(plain, as_json=False, plain=True).print_team_state(team(member("bob-the-builder", "blue")), AT)
+    Stream(plain, as_json=False, days=Days(AT), plain=True).print_team_state(
+        team(member("bob-the-builder", "blue")), AT
+    )
     assert plain.getvalue().splitlines() == [
         "03:04:05 @t                * 2 members, 1 at work; tasks: none; in /p",
         "03:04:05 bob-the-builder@t > works: x",
     ]
-    Stream(colourful, as_json=False).print_team_state(team(member("bob", "blue"), member("eve", "mauve")), AT)
+    Stream(colourful, as_json=False, days=Days(AT)).print_team_state(
+        team(member("bob", "blue"), member("eve", "mauve")), AT
+    )
     assert "\x1b[34mbob@t" in colourful.getvalue() and "\x1b[34meve@t" not in colourful.getvalue()
 
 
@@ -141,13 +146,13 @@ def test_an_imported_event_has_the_time_when_it_happened_and_an_image_its_whole_
     assert EventLine(text("hi", imported="")).shown_event.ts == AT
     image = events.ImageSeen(path="images/a.png", agent="a", ts=AT)
     out = io.StringIO()
-    Stream(out, as_json=False).batch([EventLine(image, agent_dir=Path("/r/agents/a"))])
+    Stream(out, as_json=False, days=Days(AT)).batch([EventLine(image, agent_dir=Path("/r/agents/a"))])
     assert out.getvalue() == "03:04:05 a        · image /r/agents/a/images/a.png\n"
 
 
 def test_the_path_of_an_image_is_never_cut() -> None:
     out = io.StringIO()
-    Stream(out, as_json=False).event(events.ImageSeen(path="x" * 300, agent="a", ts=AT))
+    Stream(out, as_json=False, days=Days(AT)).event(events.ImageSeen(path="x" * 300, agent="a", ts=AT))
     assert out.getvalue().endswith(f"{'x' * 300}\n")
 
 
@@ -157,13 +162,15 @@ def test_a_call_without_a_result_is_printed_whole_and_bookkeeping_is_found_witho
     alone = events.ToolReturned(call_id="9", output="ok", agent="a", ts=AT, seq=3)
     for event, shown in ((call, '03:04:05 a ⚙ Bash {"a":1}\n'), (silent, ""), (alone, "03:04:05 a ✓ tool\n")):
         out = io.StringIO()
-        assert Stream(out, as_json=False).print_event_in_full([EventLine(event)], short_id(event)) == 0
+        assert Stream(out, as_json=False, days=Days(AT)).print_event_in_full([EventLine(event)], short_id(event)) == 0
         assert out.getvalue() == shown
     out = io.StringIO()
     Stream(out, as_json=True).print_event_in_full([EventLine(call)], short_id(call))
     assert json.loads(out.getvalue())["call_id"] == "1"
     out = io.StringIO()
-    Stream(out, as_json=False, plain=True).print_event_in_full([EventLine(text("é"))], short_id(text("é")))
+    Stream(out, as_json=False, days=Days(AT), plain=True).print_event_in_full(
+        [EventLine(text("é"))], short_id(text("é"))
+    )
     assert out.getvalue() == "03:04:05 a │ \\xe9\n".replace("│", "|")
 
 
@@ -171,7 +178,7 @@ def test_the_time_of_a_call_stands_behind_it_when_it_is_printed_whole() -> None:
     call = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b"1"), agent="a", ts=AT, seq=1)
     back = events.ToolReturned(call_id="1", output="ok", agent="a", ts="2026-01-02T03:04:07.000000Z", seq=2)
     out = io.StringIO()
-    Stream(out, as_json=False).print_event_in_full([EventLine(call), EventLine(back)], short_id(back))
+    Stream(out, as_json=False, days=Days(AT)).print_event_in_full([EventLine(call), EventLine(back)], short_id(back))
     assert out.getvalue() == "03:04:07 a ✓ Bash 1 2s\nok\n"
 
 
@@ -181,7 +188,7 @@ def test_a_turn_that_ran_already_has_the_calls_that_returned_no_more() -> None:
     call = events.ToolCalled(call_id="1", name="Bash", agent="a", ts=AT)
     back = events.ToolReturned(call_id="1", agent="a", ts=AT)
     out = io.StringIO()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     stream.print_running_turn([EventLine(begun), EventLine(call), EventLine(back)], "2026-01-02T03:04:35.000000Z")
     stream.print_running_turn([], "2026-01-02T03:04:35.000000Z")
     stream.print_running_turn([EventLine(text("x"))], "2026-01-02T03:04:35.000000Z")
@@ -196,7 +203,7 @@ def test_what_was_held_back_is_printed_at_the_end_before_a_flush() -> None:
             self.flushed = self.getvalue()
 
     out = Out()
-    stream = Stream(out, as_json=False)
+    stream = Stream(out, as_json=False, days=Days(AT))
     stream.event(events.ToolCalled(call_id="1", name="Bash", agent="a", ts=AT))
     stream.event(events.Notice(text="careful", raw="{}", agent="a", turn=1, ts=AT))
     assert out.getvalue() == ""
