@@ -9,7 +9,7 @@ from beam import Options, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.send import with_folder_trust
+from beam.cli.send import default_agent, with_folder_trust
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -22,7 +22,11 @@ _FOR_SEVERAL = "With several agents: "
 @app.verb()
 def chat(
     call: Context,
-    agent: list[str] = argument(..., metavar="AGENT...", help="The agent to talk with; several talk with each other."),
+    agent: list[str] | None = argument(
+        None,
+        metavar="[AGENT]...",
+        help="The agent to talk with; several talk with each other. Default: the `agent` of `defaults:` in beam.yaml.",
+    ),
     topic: str | None = option(None, "--topic", metavar="TEXT", help=f"{_FOR_SEVERAL}what they talk about."),
     model: str | None = option(None, "-m", "--model", metavar="NAME", help="The model for all turns."),
     access: str | None = option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
@@ -74,6 +78,7 @@ def chat(
     }  # fmt: skip
     beam = call.beam
     beam.check_person("chats")
+    agent = agent or [default_agent(call, "chat", [])]
     is_watched = _is_watched()
     options = Options(
         access=prompt.parse_word("--access", access, prompt.ACCESSES),

@@ -143,11 +143,28 @@ def suggest_command(path: str, words: Sequence[str]) -> str | None:
     """
     if path == "beam" and " " in words[0].strip():
         return f"type: beam send AGENT {shlex.quote(words[0])}"
+    if path == "beam" and words[0] == "inject":
+        return _inject(words[1:])
     instead = COMMAND_HINTS.get(path, {}).get(words[0])
     if instead is None or not instead.startswith("beam "):
         return instead
     rest = shlex.join(words[1:]) or ("AGENT TEXT" if "send" in instead else "")
     return f"type: {instead.replace('{rest}', rest)}".rstrip()
+
+
+def _inject(words: Sequence[str]) -> str:
+    """Return the command for `beam inject --as A --to B TEXT`: a message to B in the name of A."""
+    names, rest = {"--as": "NAME", "--to": "AGENT"}, []
+    left = iter(words)
+    for word in left:
+        option, equals, value = word.partition("=")
+        if option in names:
+            names[option] = value if equals else next(left, names[option])
+        else:
+            rest.append(word)
+    if names["--to"] == "AGENT" and len(rest) > 1:
+        names["--to"], *rest = rest
+    return f"type: {shlex.join(['beam', 'send', names['--to'], '--from', names['--as'], *(rest or ['TEXT'])])}"
 
 
 def suggest_for_extra_words(path: str, given: Mapping[str, object], extra: str) -> str | None:
@@ -164,6 +181,9 @@ def suggest_option(path: str, option: str, words: Sequence[str] = ()) -> str | N
     habit nor one that the command had once. `words` are all words that were typed after `beam`; the suggestion has the
     agent that they name."""
     name = option.partition("=")[0]
+    if path == "beam send" and name == "--as" and words:
+        typed = [f"--from{word[4:]}" if word.partition("=")[0] == "--as" else word for word in words]
+        return f"type: beam {shlex.join(typed)}"
     if path == "beam agent set":
         instead = "type: beam agent set AGENT KEY=VALUE" if name == "--set" else None
     else:

@@ -26,8 +26,11 @@ app = App()
 @app.verb()
 def send(
     call: Context,
-    agent: str = argument(
-        ..., metavar="AGENT", help="The receiver: a declared agent, or the name of an adapter; several: A,B,C."
+    agent: str | None = argument(
+        None,
+        metavar="AGENT",
+        help="The receiver: a declared agent, or the name of an adapter; several: A,B,C. It can be left out if "
+        "`defaults:` in beam.yaml names an `agent`.",
     ),
     text: list[str] | None = argument(None, metavar="[TEXT]...", help="The prompt; `-` stands for stdin."),
     file: list[str] = option([], "-f", "--file", metavar="FILE", help="Append this file's text to the prompt."),
@@ -128,14 +131,15 @@ def send(
         raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
     if no_wait and as_events:
         raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
-    names = [_receiver_name(name, has_text=bool(text)) for name in agent.split(",")]
+    beam = call.beam
+    agent, words = _agent_and_words(call, agent, text or [])
+    names = [_receiver_name(name) for name in agent.split(",")]
     is_several = "," in agent
     if (judge is not None or rubric is not None) and not is_several:
         raise UsageError("--judge compares the answers of several agents", "beam send A,B TEXT --judge C")
     if rubric is not None and judge is None:
         raise UsageError("--rubric is for --judge AGENT", "add it, or leave --rubric out")
-    prompt_text = prompt.read(text or [], file, call, schema)
-    beam = call.beam
+    prompt_text = prompt.read(words, file, call, schema)
     if context_from is not None or context is not None:
         prompt_text = prompt.with_history(beam, prompt_text, context_from, context, is_alone=slash or key is not None)
     if steer:
@@ -219,9 +223,30 @@ def send(
     return printer.outcome(outcome)
 
 
-def _receiver_name(agent: str, *, has_text: bool) -> str:
-    """Return the name of the agent or session that gets the message. Raises UsageError or UnsupportedError if `agent`
-    can't get one."""
+def _agent_and_words(call: Context, agent: str | None, words: list[str]) -> tuple[str, list[str]]:
+    """Return the name of the receiver, and the words of the prompt. What is `-` or has blanks is no name: then it is
+    the first word of the prompt, and the receiver is the default agent. Raises UsageError if there is none."""
+    if agent is not None and agent != "-" and len(agent.split()) == 1:
+        return agent, words
+    words = words if agent is None else [agent, *words]
+    return default_agent(call, "send", words or ["TEXT"]), words
+
+
+def default_agent(call: Context, verb: str, words: list[str]) -> str:
+    """Return the agent for a command that names none. Raises UsageError if there is none; its hint has the command with
+    these words after the name."""
+    try:
+        return call.beam.default_agent()
+    except UsageError as error:
+        import shlex
+
+        typed = shlex.join(["beam", verb, "AGENT", *words])
+        raise UsageError(error.message, f"name it first: {typed}; or write `defaults: {{agent: NAME}}`") from error
+
+
+def _receiver_name(agent: str) -> str:
+    """Return the name of the agent or session that gets the message. Raises UnsupportedError if `agent` can't get
+    one."""
     if "~" in agent:
         cli, _, session_id = agent.partition("~")
         raise UnsupportedError(
@@ -229,12 +254,6 @@ def _receiver_name(agent: str, *, has_text: bool) -> str:
             f"type there; a member of a Claude team has an inbox (beam team send); once it has ended, "
             f"beam agent add NAME --session {cli}:{session_id} continues in it",
             subject=agent,
-        )
-    if " " in agent.strip() and not has_text:
-        import shlex
-
-        raise UsageError(
-            f"{agent!r} is not an agent's name", f"the agent comes first: beam send AGENT {shlex.quote(agent)}"
         )
     return agent
 

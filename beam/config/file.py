@@ -33,6 +33,7 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
     """The settings in one file: only the fields that are written in it, each with its checked value."""
 
     path: Path
+    default_agent: str | None = None
     defaults: Fields = {}
     agents: Mapping[str, Fields] = {}
     limits: Fields = {}
@@ -102,7 +103,7 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str], parsed: ParsedF
         if key not in _SECTIONS:
             raise source.error((key,), "unknown key", nearest_or_all_hint(key, _KEYS))
     written = {key: _SECTIONS[key](given, source, adapters) for key, given in top.items() if given is not None}
-    return ConfigFile(path=path, **written)  # type: ignore[arg-type]
+    return ConfigFile(path=path, default_agent=_default_agent(top, source), **written)  # type: ignore[arg-type]
 
 
 # -- its sections: only those that are written are read ----------------------------------------------------------------
@@ -120,9 +121,18 @@ def _agents(given: object, source: Source, adapters: Collection[str]) -> dict[st
 
 
 def _defaults(given: object, source: Source, adapters: Collection[str]) -> Fields:
-    defaults = settings_fields(given, ("defaults",), source)
+    written = as_mapping(given, ("defaults",), source)
+    defaults = settings_fields({key: written[key] for key in written if key != "agent"}, ("defaults",), source)
     check_adapter_exists(defaults, ("defaults",), source, adapters)
     return defaults
+
+
+def _default_agent(top: Mapping[str, object], source: Source) -> str | None:
+    """Return the agent that `defaults: {agent: NAME}` names for messages that name none."""
+    name = as_mapping(top.get("defaults"), ("defaults",), source).get("agent")
+    if name is None or (isinstance(name, str) and NAME.match(name)):
+        return name
+    raise source.error(("defaults", "agent"), "not an agent's name", NAME_RULE)
 
 
 def _limits(given: object, source: Source, adapters: Collection[str]) -> Fields:

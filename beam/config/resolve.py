@@ -157,6 +157,11 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         return structs.replace(self, files=(*self.files, (SCENARIO, ConfigFile(path=path, agents=agents))))
 
     @property
+    def default_agent(self) -> str | None:
+        """Return the agent of messages that name none; None if no file says one."""
+        return next((file.default_agent for _, file in reversed(self.files) if file.default_agent), None)
+
+    @property
     def agents(self) -> dict[str, AgentSettings]:
         """Return the settings of every declared agent, by name. Raises ConfigError for the first agent with invalid
         settings."""

@@ -261,9 +261,12 @@ def _notify_sentence(target: NotifyTarget) -> str:
 
 def findings_of_bounds(config: Config) -> Iterator[Finding]:
     """Yield a finding for each limit and each policy in the folder's own beam.yaml that takes effect only in a trusted
-    folder."""
+    folder, and for its default agent."""
     own = _own_bounds(config)
+    own_default = next((file.default_agent for origin, file in config.files if origin != BEAM_YAML), None)
     for origin, file in config.files:
+        if origin == BEAM_YAML and file.default_agent not in (None, own_default):
+            yield _sentence_finding(f"{origin} gives messages that name no agent to {file.default_agent}")
         for key, value in file.policy.items() if origin == BEAM_YAML else ():
             if effects.POLICY[key].kind == "needs trust" and value != getattr(own.policy, key):
                 yield _sentence_finding(f"{origin} sets the policy {key}: {scan.shorten(str(value))}", repr(value))

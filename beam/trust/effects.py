@@ -125,7 +125,7 @@ POLICY: dict[str, Effect] = {
 
 # The parts of a beam.yaml. `state_dir` and `allow_fs` are refused there: only the person's own configuration has them.
 SECTIONS: dict[str, Effect] = {
-    "defaults": needs_trust("each setting in it has a row of its own"),
+    "defaults": needs_trust("its `agent` decides who answers; each setting in it has a row of its own"),
     "agents": needs_trust("each setting in it has a row of its own"),
     "limits": needs_trust("each limit in it has a row of its own"),
     "policy": needs_trust("it decides what is run again, and what may be spent"),

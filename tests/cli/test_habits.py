@@ -65,6 +65,11 @@ TYPED = (
     ("beam queue ls", "beam queue list"),
     ("beam queue clear", "beam queue drop --dead"),
     ("beam broker restart", "beam broker stop && beam broker start"),
+    # an earlier broker of scripts
+    ("beam inject --as planner --to claude 'use tabs'", "type: beam send claude --from planner 'use tabs'"),
+    ("beam inject claude hi --as=planner", "type: beam send claude --from planner hi"),
+    ("beam inject", "type: beam send AGENT --from NAME TEXT"),
+    ("beam send claude hi --as planner", "type: beam send claude hi --from planner"),
     # typing
     ("beam sned claude hi", "beam send"),
     ("beam send cluade hi", "did you mean claude?"),

@@ -111,7 +111,7 @@ def test_most_commands_can_be_read_plainly() -> None:
         "nosuch",
         "queue",
         "queue nosuch",
-        "send",
+        "show",
         "status --nosuch",
         "status --js",
         "log a b",

@@ -172,7 +172,13 @@ def test_options_that_make_no_sense_are_refused(inside: Inside, made: Told, word
 @pytest.mark.parametrize(
     ("agent", "words", "code", "said"),
     [
-        ("fix it", (), 2, "'fix it' is not an agent's name; the agent comes first: beam send AGENT 'fix it'"),
+        (
+            *("fix it", (), 2),
+            (
+                "no agent is named; declared here: asker, bot, box, worker; name it first: beam send AGENT 'fix it'; "
+                "or write `defaults: {agent: NAME}`"
+            ),
+        ),
         (
             *("codex~0abc", ("hi",), 10),
             (
@@ -466,3 +472,35 @@ def test_a_failure_counts_more_than_the_judges(inside: Inside, side: Told) -> No
     side.results = {"a": outcome(agent="a", reply="1"), "b": outcome(agent="b", reply="2"), "d": bad}  # type: ignore[attr-defined]
     side.replace("compare", Comparison(judge="c", reason="no", exit_code=13))
     assert inside("send", "a,b,d", "hi", "--judge", "c").code == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "text"),
+    [
+        (("why not?",), "", "why not?"),
+        (("-",), "piped\n", "piped"),
+        ((), "piped\n", "piped"),
+        (("Review this:", "-"), "piped", "Review this:\n\npiped"),
+        (("two\nlines", "and", "more"), "", "two\nlines and more"),
+    ],
+)
+def test_what_names_no_agent_goes_to_the_default_agent(
+    inside: Inside, words: tuple[str, ...], stdin: str, text: str
+) -> None:
+    with (inside.project / "beam.yaml").open("a") as config:
+        config.write("defaults: {agent: box}\n")
+    assert inside("send", "--no-wait", *words, stdin=stdin).code == 0
+    assert inside("recv", "box").out.strip() == text
+
+
+def test_without_a_default_agent_who_is_there_is_told(inside: Inside) -> None:
+    refused = inside("send", "-", stdin="piped")
+    said = "no agent is named; declared here: asker, bot, box, worker; name it first: beam send AGENT -; or write"
+    assert (refused.code, refused.err) == (2, f"beam: {said} `defaults: {{agent: NAME}}`\n")
+    assert "name it first: beam chat AGENT;" in inside("chat").err
+
+
+def test_a_chat_without_a_name_is_one_with_the_default_agent(inside: Inside) -> None:
+    with (inside.project / "beam.yaml").open("a") as config:
+        config.write("defaults: {agent: bot}\n")
+    assert inside("chat").err == "beam: beam chat needs a terminal; in a script: beam send bot TEXT\n"

@@ -79,6 +79,8 @@ def test_anchors_and_merges_work() -> None:
             "line 2: agents.x.adapter: there is no adapter 'claud' (did you mean claude?)",
         ),
         ("defaults: {adapter: gpt}", "line 1: defaults.adapter: there is no adapter 'gpt'"),
+        ("defaults: {agent: A B}", "line 1: defaults.agent: not an agent's name"),
+        ("defaults: {agent: [a, b]}", "line 1: defaults.agent: not an agent's name"),
         ("agents: {Planner: {adapter: claude}}", "agents.Planner: not an agent's name"),
         ("agents: {../x: {adapter: claude}}", "agents.../x: not an agent's name"),
         (

@@ -77,6 +77,15 @@ def test_variables_of_env_add_up_and_each_keeps_its_origin(folder: Folder) -> No
     assert (resolved.origin["env.A"], resolved.origin["env.B"]) == ("user config", "beam.yaml")
 
 
+def test_a_default_agent_is_the_folders_or_else_the_persons(folder: Folder) -> None:
+    assert folder.load().default_agent is None
+    folder.user_config("defaults: {agent: codex}")
+    assert folder.load().default_agent == "codex"
+    folder.yaml("defaults: {agent: claude@docs, timeout: 1m}")
+    assert folder.load().default_agent == "claude@docs"
+    assert folder.load().resolve("claude").settings.timeout == 60.0
+
+
 def test_limits_are_merged(folder: Folder) -> None:
     folder.user_config("limits: {hops: 3, grace: 1s}\nallow_fs: [nfs]").yaml("limits: {hops: 4}")
     loaded = folder.load()

@@ -92,6 +92,13 @@ def test_a_program_that_is_said_to_do_no_more_than_read_needs_trust(folder: Fold
     assert said(folder.yaml("defaults: {access: read}").load(), "claude", is_program=True) == []
 
 
+def test_a_default_agent_of_the_folder_needs_trust_unless_it_is_the_persons_own(folder: Folder) -> None:
+    config = folder.yaml("defaults: {agent: claude}\nagents: {x: {adapter: claude}}").load()
+    assert said(config) == said(config, "claude") == ["beam.yaml gives messages that name no agent to claude"]
+    folder.user_config("defaults: {agent: claude}")
+    assert said(folder.load()) == []
+
+
 def test_a_policy_of_the_folder_needs_trust_for_every_agent(folder: Folder) -> None:
     config = folder.yaml("policy: {retry_unknown: 3}\nagents: {x: {adapter: claude}}").load()
     assert said(config) == said(config, "claude") == ["beam.yaml sets the policy retry_unknown: 3"]

@@ -145,6 +145,18 @@ class ComposeVerbs(OpenedRoot):
         wanted = {*options, *by_settings, *(("budget",) if settings.budget_usd is not None else ())}
         return "ask" if "ask" in can.access and all(getattr(can, name) for name in wanted) else None
 
+    def default_agent(self) -> str:
+        """Return the agent of messages that name none: `defaults: {agent: NAME}` in beam.yaml or the user's own
+        configuration. Raises UsageError if there is none."""
+        config = self.context.config
+        if config.default_agent is None:
+            declared = ", ".join(config.names())
+            raise UsageError(
+                f"no agent is named; declared here: {declared or 'none'}",
+                "name one, or write `defaults: {agent: NAME}` into beam.yaml",
+            )
+        return config.default_agent
+
     def notes(self, message: Message, *, waits: bool = True) -> list[str]:
         """Return notes that a person should read before this message is sent, one sentence each; usually none.
 
