@@ -18,7 +18,7 @@ from beam.agents.fields import Object
 from beam.agents.figures import sum_costs
 from beam.base.clock import parse_rfc3339, rfc3339
 from beam.model import events
-from beam.model.events import Event
+from beam.model.events import Event, PermissionDecision
 from beam.model.outcome import Usage, without_impossible_figures
 
 MOST_ROWS = 4_000
@@ -28,9 +28,6 @@ _MAX_SHARED = 200_000
 _NAME = 60  # characters of a type's name
 _ODD = re.compile(r"[^\w .,:/$-]")
 _YEAR_10000_MS = 253_402_300_800_000
-
-
-Decision = Literal["allow", "deny"] | None  # None: the request needs no answer any more
 
 
 class SessionFiles(Struct, frozen=True, kw_only=True):
@@ -273,12 +270,10 @@ class EventMaker:
             return []
         return [events.PermissionAsked(ts=at, ask_id=ask_id, tool=tool, input=raw_json(given), call_id=call_id)]
 
-    def on_decided(self, ask_id: str, at: str, *, decision: Decision) -> list[Event]:
+    def on_decided(self, ask_id: str, at: str, *, decision: PermissionDecision) -> list[Event]:
         """Return the event of the decision on a reported request; none if the event was returned before."""
         if f"asks {ask_id}" not in self._told or not self.is_new(f"decided {ask_id}"):
             return []
-        if decision is None:
-            return [events.PermissionCancelled(ts=at, ask_id=ask_id)]
         return [events.PermissionDecided(ts=at, ask_id=ask_id, decision=decision, by="its person")]
 
     def count_call(self, reply_id: str, usage: Usage, cost_usd: float | None = None) -> None:

@@ -72,7 +72,7 @@ class AskDecider:
                 self._undecided[event.ask_id] = task
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            case events.PermissionDecided() | events.PermissionCancelled():
+            case events.PermissionDecided():
                 undecided = self._undecided.pop(event.ask_id, None)
                 if undecided is not None:
                     undecided.cancel()

@@ -14,7 +14,6 @@ from beam.model.events import (
     AnyEvent,
     MessageQueued,
     PermissionAsked,
-    PermissionCancelled,
     PermissionDecided,
     TurnFinished,
     TurnStarted,
@@ -113,7 +112,7 @@ def turn_lines(agent: str, events: Sequence[AnyEvent], *, since: str = "") -> It
                 asked.clear()
             case PermissionAsked():
                 asked[event.ask_id] = event.ts
-            case PermissionDecided() | PermissionCancelled():
+            case PermissionDecided():
                 took = _seconds(asked.pop(event.ask_id, event.ts), event.ts)
                 waited, longest = waited + took, max(longest, took)
             case TurnFinished() if event.ts >= since:

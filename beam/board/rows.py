@@ -260,7 +260,7 @@ def _row_after(row: Row, event: AnyEvent) -> Row:
         case events.PermissionAsked() if event.expires is not None or row.kind == "session":
             what = safe_line(f"asks for {event.tool}")
             return structs.replace(row, state="asking", since=event.ts, what=what, asks=(*row.asks, event.ask_id))
-        case events.PermissionDecided() | events.PermissionCancelled() if event.ask_id in row.asks:
+        case events.PermissionDecided() if event.ask_id in row.asks:
             left = tuple(each for each in row.asks if each != event.ask_id)
             what = row.what if left else ""
             return structs.replace(

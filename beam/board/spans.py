@@ -50,7 +50,7 @@ class Spans:
                 self._begin_span(key, "working", at_s)
             case events.PermissionAsked() if event.expires is not None:
                 self._begin_span(key, "asking", at_s)
-            case events.PermissionDecided() | events.PermissionCancelled() if self._is_asking(key):
+            case events.PermissionDecided() if self._is_asking(key):
                 self._begin_span(key, "working", at_s)
             case events.TurnFinished() | events.SessionIdle() | events.MemberIdle() | events.MemberLeft():
                 self.mark_idle(key, at_s)

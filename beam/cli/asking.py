@@ -53,7 +53,7 @@ class AskPrompter:
                 self._closed_events[event.ask_id] = threading.Event()
                 self._message_ids[event.ask_id] = event.message_id
                 threading.Thread(target=self._ask, args=(event,), daemon=True).start()
-            case events.PermissionDecided() | events.PermissionCancelled():
+            case events.PermissionDecided():
                 self._close_ask(event.ask_id)
             case events.TurnFinished() | events.MessageDead():
                 for ask_id in list(self._closed_events):

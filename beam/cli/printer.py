@@ -122,7 +122,7 @@ class Printer:
         match event:
             case events.PermissionAsked() if self._ask_prompter is not None:
                 self._open_asks[event.ask_id] = event.message_id
-            case events.PermissionDecided() | events.PermissionCancelled():
+            case events.PermissionDecided():
                 self._open_asks.pop(event.ask_id, None)
             case events.TurnStarted() | events.TurnFinished():
                 self._open_asks = {ask: of for ask, of in self._open_asks.items() if of != event.message_id}

@@ -71,7 +71,7 @@ class ForeignStatus(Struct, kw_only=True):
             case events.PermissionAsked():
                 self._set_state("asking", event.ts)
                 self.doing = _short(f"{event.tool} {bytes(event.input).decode('utf-8', 'replace')}")
-            case events.PermissionDecided() | events.PermissionCancelled() if self.state == "asking":
+            case events.PermissionDecided() if self.state == "asking":
                 self._set_state("working", event.ts)
             case events.SessionIdle():
                 self._set_state("idle", event.ts)

@@ -607,25 +607,22 @@ class PermissionAsked(_CliEvent, frozen=True, kw_only=True, tag="permission.aske
     expires: str | None = None
 
 
+PermissionDecision = Literal["allow", "deny", "cancelled"]
+
+
 class PermissionDecided(_CliEvent, frozen=True, kw_only=True, tag="permission.decided"):
-    """A permission request was decided. `by` is default, rule, or a person's name. `rule` is the text of the rule that
-    decided, and `whose` its source: a file, a flag, or the agent that sent the message. `input` is the input that was
-    allowed instead of the requested one; absent: the requested one was allowed."""
+    """A permission request was decided, or no longer needs a decision (`cancelled`). `by` is default, rule, or a
+    person's name. `rule` is the text of the rule that decided, and `whose` its source: a file, a flag, or the agent
+    that sent the message. `input` is the input that was allowed instead of the requested one; absent: the requested one
+    was allowed."""
 
     ask_id: str
-    decision: Literal["allow", "deny"]
+    decision: PermissionDecision
     by: str = "default"
     why: str = ""
     rule: str = ""
     whose: str = ""
     input: Raw | UnsetType = UNSET
-
-
-class PermissionCancelled(_CliEvent, frozen=True, kw_only=True, tag="permission.cancelled"):
-    """A permission request no longer needs a decision."""
-
-    ask_id: str
-    why: str = ""
 
 
 class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings.changed"):
@@ -924,7 +921,6 @@ AnyEvent = (
     | ModelCalled
     | PermissionAsked
     | PermissionDecided
-    | PermissionCancelled
     | SettingsChanged
     | ControlDone
     | TeamStarted

@@ -512,7 +512,7 @@ def _on_permission_asked(state: State, event: events.PermissionAsked) -> None:
         state.open_turn.asks[event.ask_id] = event
 
 
-def _on_permission_settled(state: State, event: events.PermissionDecided | events.PermissionCancelled) -> None:
+def _on_permission_decided(state: State, event: events.PermissionDecided) -> None:
     if state.open_turn is not None:
         state.open_turn.asks.pop(event.ask_id, None)
 
@@ -575,8 +575,7 @@ _HANDLERS: dict[type[events.Event], Callable[[State, Any], None]] = {
     events.TurnFinished: _on_turn_finished,
     events.TurnClosed: _on_turn_closed,
     events.PermissionAsked: _on_permission_asked,
-    events.PermissionDecided: _on_permission_settled,
-    events.PermissionCancelled: _on_permission_settled,
+    events.PermissionDecided: _on_permission_decided,
     events.ToolCalled: _on_tool_called,
     events.ToolReturned: _on_tool_returned,
     events.ControlDone: _on_control_done,

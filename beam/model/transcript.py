@@ -141,7 +141,7 @@ class _TranscriptBuilder:
                 turn.items[at] = replace(
                     turn.items[at], text=event.output, is_error=event.is_error, is_open=event.unfinished
                 )
-            case events.PermissionDecided() | events.PermissionCancelled() if event.ask_id in turn.asks:
+            case events.PermissionDecided() if event.ask_id in turn.asks:
                 at = turn.asks[event.ask_id]
                 turn.items[at] = replace(turn.items[at], text=_decision(event), is_open=False)
             case events.SessionStarted() if event.model:
@@ -227,8 +227,8 @@ def _untimed_item(event: AnyEvent) -> Item | None:
     return None
 
 
-def _decision(event: events.PermissionDecided | events.PermissionCancelled) -> str:
-    if isinstance(event, events.PermissionCancelled):
+def _decision(event: events.PermissionDecided) -> str:
+    if event.decision == "cancelled":
         return f"cancelled: {event.why}".rstrip(": ")
     word = "allowed" if event.decision == "allow" else "denied"
     by = f"the rule {event.rule}" if event.rule else event.by

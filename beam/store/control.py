@@ -21,7 +21,7 @@ from beam.model import events
 from beam.model.events import Event, PermissionAsked
 from beam.model.message import ID
 
-ASK_EVENTS = (PermissionAsked, events.PermissionDecided, events.PermissionCancelled)
+ASK_EVENTS = (PermissionAsked, events.PermissionDecided)
 
 
 def update_ask_files(directory: Path, event: Event) -> None:
@@ -31,7 +31,7 @@ def update_ask_files(directory: Path, event: Event) -> None:
             crash_point("ask.recorded")
             _write_ask(directory, event)
             crash_point("ask.shown")
-        case events.PermissionDecided() | events.PermissionCancelled():
+        case events.PermissionDecided():
             crash_point("decision.recorded")
             _remove_ask(directory, f"{event.ask_id}.json")
             crash_point("decision.shown")

@@ -208,7 +208,7 @@ class Asks:
         """Cancel the ask, because the decision is no longer needed."""
         if self._open.pop(ask.id, None) is not None:
             self._over[ask.id] = f": {why}"
-            self._record(events.PermissionCancelled(ask_id=ask.id, why=why), sync=True)
+            self._record(events.PermissionDecided(ask_id=ask.id, decision="cancelled", why=why), sync=True)
             ask.settle(None, why)
 
     def close(self, why: str) -> None:

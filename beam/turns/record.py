@@ -144,7 +144,7 @@ class Bookkeeping:
                 self.tools.pop(body.call_id, None)
             case events.PermissionAsked():
                 self.asks.add(body.ask_id)
-            case events.PermissionDecided() | events.PermissionCancelled():
+            case events.PermissionDecided():
                 self.asks.discard(body.ask_id)
             case events.SessionLost():
                 self.lost = True

@@ -101,7 +101,7 @@ def test_an_ask_is_over_with_the_holder_of_its_turn(place: Cli) -> None:
     running.communicate(timeout=60)
     assert place("asks", "--json").lines == [] and place("approve", ask["id"]).code == 4
     assert place("wait", ask["message_id"]).code == 8
-    cancelled = [event["why"] for event in place.journal("mine") if event["type"] == "permission.cancelled"]
+    cancelled = [event["why"] for event in place.journal("mine") if event.get("decision") == "cancelled"]
     assert cancelled == ["its holder died"] and not (place.project / "made").exists()
 
 

@@ -576,7 +576,7 @@ NAMED = [
     ),
     (
         {"type": "control_cancel_request", "request_id": "r"},
-        [events.PermissionCancelled(ask_id="r", why="the agent withdrew it")],
+        [events.PermissionDecided(ask_id="r", decision="cancelled", why="the agent withdrew it")],
     ),
     (
         {"type": "control_request", "request_id": "r", "request": {"subtype": "hook_callback", "input": {}}},

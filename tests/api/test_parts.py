@@ -509,7 +509,7 @@ def test_what_is_over_or_decided_at_once_is_decided_by_nobody(decided: Decided) 
     decided.run(lambda ask: True, expires=None)
     for over in (
         events.PermissionDecided(ask_id="a-1", decision="deny"),
-        events.PermissionCancelled(ask_id="a-1"),
+        events.PermissionDecided(ask_id="a-1", decision="cancelled"),
     ):
         decided.run(lambda ask: True, over)
     assert decided.did == []

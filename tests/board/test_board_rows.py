@@ -131,4 +131,4 @@ def test_a_session_of_another_asks_until_it_is_answered_or_over() -> None:
     assert after(events.PermissionDecided(**header(row.key, -1), ask_id="a", decision="allow")) == "working"
     assert after(asked) == "asking"
     assert after(events.SessionIdle(**header(row.key, -1))) == "idle"
-    assert after(events.PermissionCancelled(**header(row.key, -1), ask_id="a")) == "idle"
+    assert after(events.PermissionDecided(**header(row.key, -1), ask_id="a", decision="cancelled")) == "idle"

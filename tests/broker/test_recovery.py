@@ -68,8 +68,8 @@ def test_an_open_ask_of_a_dead_holder_is_cancelled_before_anything_else_and_its_
     stale = file.with_name("worker-stale.json")
     stale.write_text("{}")
     lease = root.hold("worker")
-    cancelled = last(root, events.PermissionCancelled)
-    assert isinstance(cancelled, events.PermissionCancelled)
+    cancelled = last(root, events.PermissionDecided)
+    assert isinstance(cancelled, events.PermissionDecided) and cancelled.decision == "cancelled"
     assert (cancelled.ask_id, cancelled.message_id, cancelled.turn) == ("worker-ask", message.id, 1)
     assert cancelled.why == "its holder died" and not file.exists() and not stale.exists()
     assert ("TurnFinished" in kinds(root)[-4:]) == sent

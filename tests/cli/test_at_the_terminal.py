@@ -415,7 +415,7 @@ def test_a_decision_that_is_refused_is_reported(person: Person) -> None:
     "end",
     [
         events.PermissionDecided(ask_id="bot-1", decision="deny"),
-        events.PermissionCancelled(ask_id="bot-1"),
+        events.PermissionDecided(ask_id="bot-1", decision="cancelled"),
         events.TurnFinished(status=Status.COMPLETED, message_id="m-1"),
         events.MessageDead(reason="gone", message_id="m-1"),
     ],
@@ -426,7 +426,7 @@ def test_what_is_over_is_asked_no_more_and_the_next_question_comes(person: Perso
     person.until(QUESTION)
     person.asking.event(ask("bot-2", message_id="m-2", description="ps"))
     person.asking.event(ask("bot-3", message_id="m-2", description="id"))
-    person.asking.event(events.PermissionCancelled(ask_id="bot-3"))
+    person.asking.event(events.PermissionDecided(ask_id="bot-3", decision="cancelled"))
     person.asking.event(end)
     person.until(f"{QUESTION}\nbeam: bot asks for Bash: ps\n{QUESTION}")
     person.answer("y\n")
@@ -438,7 +438,7 @@ def test_the_end_of_another_message_is_no_end(person: Person) -> None:
     person.asking.event(ask())
     person.until(QUESTION)
     person.asking.event(events.TurnFinished(status=Status.COMPLETED, message_id="other"))
-    person.asking.event(events.PermissionCancelled(ask_id="unknown"))
+    person.asking.event(events.PermissionDecided(ask_id="unknown", decision="cancelled"))
     person.answer("y\n")
     eventually(lambda: len(person.told) == 1)
 

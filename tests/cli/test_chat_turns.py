@@ -144,7 +144,7 @@ def test_an_ask_is_a_question_until_it_is_answered_and_the_next_one_comes_after_
             chat.turns.answer("always")
             await settled()
             assert chat.beam.approve.calls[1] == (("two",), {"always": True})
-            chat.turn.event(events.PermissionCancelled(ask_id="two", why="over"))
+            chat.turn.event(events.PermissionDecided(ask_id="two", decision="cancelled", why="over"))
             assert (chat.taken(), chat.asked[3:]) == (["  request withdrawn: over"], [""])
             chat.turns.answer("yes")
             await settled()

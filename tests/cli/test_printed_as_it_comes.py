@@ -415,7 +415,7 @@ def test_a_person_at_the_terminal_is_asked_and_the_line_of_progress_waits(
         assert not shown.is_held
         printer.event(ask("two"))
         printer.event(ask("three", message_id="other"))
-        printer.event(events.PermissionCancelled(ask_id="two"))
+        printer.event(events.PermissionDecided(ask_id="two", decision="cancelled"))
         assert shown.is_held
         printer.event(events.TurnFinished(status=Status.COMPLETED, message_id="bot-1"))
         assert shown.is_held, "another message's"

@@ -255,7 +255,8 @@ def test_interrupt_ask(subject: Subject) -> str:
     _warm(subject)
     running, ask, path = _asking(subject, "interrupted")
     _interrupted(subject, running)
-    assert _last(subject, "permission.cancelled")["ask_id"] == ask["id"] and not path.exists()
+    decided = _last(subject, "permission.decided")
+    assert (decided["ask_id"], decided["decision"]) == (ask["id"], "cancelled") and not path.exists()
     return "cancelled (exit code 9), the ask too; it did not run, and nothing of the turn is left running"
 
 
@@ -355,7 +356,8 @@ def test_warm_kill(subject: Subject) -> str:
 
 def _cancelled(subject: Subject, ask: dict[str, Any], path: Path) -> None:
     """The ask is over: no answer reaches anybody, nothing ran, and nothing of the turn is left."""
-    assert _last(subject, "permission.cancelled")["ask_id"] == ask["id"]
+    decided = _last(subject, "permission.decided")
+    assert (decided["ask_id"], decided["decision"]) == (ask["id"], "cancelled")
     assert subject.cli("approve", ask["id"]).code == 4 and not path.exists()
     key = _last(subject, "turn.started")["turn_key"]
     eventually(lambda: processes_with(key) == [], what="the turn left processes")
@@ -393,7 +395,8 @@ def test_ask_holder_dies(subject: Subject) -> str:
     turn = _last(subject, "turn.started")["turn"]
     _send(subject, "and now?", "--new")
     assert [event["status"] for event in subject.events("turn.finished", turn)] == ["unknown"]
-    assert [event["ask_id"] for event in subject.events("permission.cancelled", turn)] == [ask["id"]]
+    decided = [(event["ask_id"], event["decision"]) for event in subject.events("permission.decided", turn)]
+    assert decided == [(ask["id"], "cancelled")]
     assert subject.cli("approve", ask["id"]).code == 4 and not path.exists()
     return "unknown, said by the next holder; the ask was cancelled, and it did not run"
 

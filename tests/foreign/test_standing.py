@@ -97,7 +97,7 @@ def test_an_answer_after_the_end_of_a_turn_begins_no_work() -> None:
     line = ForeignStatus(cli="copilot", pid=os.getpid(), folder="/p", since="1970")
     line.apply_event(events.PermissionAsked(ts="1", ask_id="a", tool="shell"))
     line.apply_event(events.SessionIdle(ts="2"))
-    line.apply_event(events.PermissionCancelled(ts="3", ask_id="a"))
+    line.apply_event(events.PermissionDecided(ts="3", ask_id="a", decision="cancelled"))
     assert line.state == "idle"
 
 

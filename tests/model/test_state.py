@@ -295,7 +295,7 @@ def test_the_word_for_a_state() -> None:
     assert State().activity == "idle"
     assert state_after(STARTED).activity == "running"
     assert state_after(STARTED, asked).activity == "waiting"
-    assert state_after(STARTED, asked, events.PermissionCancelled(ask_id="q")).activity == "running"
+    assert state_after(STARTED, asked, events.PermissionDecided(ask_id="q", decision="cancelled")).activity == "running"
     assert state_after(STARTED, events.Notice(text="why", code="blocked")).activity == "blocked"
 
 

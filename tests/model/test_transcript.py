@@ -190,7 +190,7 @@ def test_each_thing_that_is_said_is_an_item(name: str) -> None:
         ),
         "ask denied": (asked, events.PermissionDecided(ask_id="q", decision="deny", by="human")),
         "ask allowed": (asked, events.PermissionDecided(ask_id="q", decision="allow", by="rule", why="Bash(ls)")),
-        "ask cancelled": (asked, events.PermissionCancelled(ask_id="q")),
+        "ask cancelled": (asked, events.PermissionDecided(ask_id="q", decision="cancelled")),
         "notice": (events.Notice(text="note", code="x"),),
     }
     assert whole(*said[name]) == _ITEMS[name]

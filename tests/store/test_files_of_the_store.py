@@ -182,7 +182,7 @@ def test_an_asks_file_is_written_and_removed_between_its_steps(tmp_path: Path, m
     seen: list[tuple[str, list[str]]] = []
     monkeypatch.setattr(control, "crash_point", lambda name: seen.append((name, files.names(tmp_path))))
     control.update_ask_files(tmp_path, ASKED)
-    control.update_ask_files(tmp_path, events.PermissionCancelled(ask_id="a-1"))
+    control.update_ask_files(tmp_path, events.PermissionDecided(ask_id="a-1", decision="cancelled"))
     assert seen == [
         ("ask.recorded", []),
         ("ask.shown", ["a-1.json"]),

@@ -18,7 +18,7 @@ ASKED = events.PermissionAsked(seq=7, agent="a", ask_id="a-1", tool="Bash", desc
 def test_an_ask_has_its_file_until_it_is_decided_or_cancelled(tmp_path: Path) -> None:
     for over in (
         events.PermissionDecided(ask_id="a-1", decision="allow"),
-        events.PermissionCancelled(ask_id="a-1"),
+        events.PermissionDecided(ask_id="a-1", decision="cancelled"),
     ):
         control.update_ask_files(tmp_path, ASKED)
         assert msgspec.json.decode((tmp_path / "a-1.json").read_bytes(), type=events.PermissionAsked) == ASKED
@@ -55,4 +55,4 @@ def test_a_file_that_can_not_be_written_does_not_end_the_turn(tmp_path: Path) ->
     with pytest.raises(DiskError):
         files.replace(gone / "x", b"")
     control.update_ask_files(gone, ASKED)
-    control.update_ask_files(gone, events.PermissionCancelled(ask_id="a-1"))
+    control.update_ask_files(gone, events.PermissionDecided(ask_id="a-1", decision="cancelled"))

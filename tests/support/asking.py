@@ -53,5 +53,6 @@ def started(beam: Cli, *words: str, text: str = "zz") -> tuple[Started, dict[str
 
 
 def kinds(beam: Cli) -> list[str]:
-    """What the journal says of asks, in order."""
-    return [event["type"].partition(".")[2] for event in beam.journal("tui") if event["type"].startswith("permission.")]
+    """What the journal says of asks, in order: `asked`, and how each was decided."""
+    asks = [event for event in beam.journal("tui") if event["type"].startswith("permission.")]
+    return [event.get("decision", "asked") for event in asks]

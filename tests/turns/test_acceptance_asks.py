@@ -39,7 +39,7 @@ def test_an_ask_is_shown_everywhere_and_approved_from_another_process(beam: Cli)
     assert (code, out) == (0, "ran zz\n")
     assert err.startswith(f"beam: tui asks for Bash command: touch zz; beam approve {ask['id'][-6:]}, or beam deny")
     assert err.count("\n") == 1
-    assert kinds(beam) == ["asked", "decided"]
+    assert kinds(beam) == ["asked", "allow"]
     assert list((beam.root / "agents" / "tui" / "asks").iterdir()) == []
     assert beam("asks").err == "beam: no agent waits for a decision\n"
 
@@ -92,7 +92,7 @@ def test_with_another_access_nobody_is_asked(beam: Cli, access: str) -> None:
     place(beam, adapter="claude")
     done = beam(*SEND, "--access", access, "--json", "zz")
     assert (done.code, done.json["status"], done.json["reply"]) == (5, "denied", "did not run zz")
-    assert kinds(beam) == ["asked", "decided"]
+    assert kinds(beam) == ["asked", "deny"]
 
 
 def test_each_request_is_an_ask_of_its_own_until_one_is_allowed_always(beam: Cli) -> None:
@@ -104,7 +104,7 @@ def test_each_request_is_an_ask_of_its_own_until_one_is_allowed_always(beam: Cli
     assert beam("approve", first["id"]).code == 4
     assert beam("approve", second["id"], "--always").code == 0
     assert ended(process)[:2] == (0, "did not run a\n\nran b\n\nran c\n")
-    assert kinds(beam) == ["asked", "decided"] * 2
+    assert kinds(beam) == ["asked", "deny", "asked", "allow"]
 
 
 def test_an_ask_that_is_over_or_unknown_is_refused_and_changes_nothing(beam: Cli) -> None:
@@ -116,7 +116,7 @@ def test_an_ask_that_is_over_or_unknown_is_refused_and_changes_nothing(beam: Cli
     ended(process)
     late = beam("approve", ask["id"])
     assert (late.code, late.out) == (4, "") and "it was decided" in late.err
-    assert kinds(beam) == ["asked", "decided"]
+    assert kinds(beam) == ["asked", "deny"]
 
 
 def test_an_answer_that_the_agent_does_not_offer_is_unsupported_and_the_ask_stays_open(beam: Cli) -> None:
@@ -133,7 +133,7 @@ def test_an_agent_that_goes_on_without_a_decision_cancels_its_ask(beam: Cli) -> 
     done = beam(*SEND, "zz")
     assert (done.code, done.out) == (0, "ECHO[it went on]\n")
     assert kinds(beam) == ["asked", "cancelled"]
-    cancelled = next(event for event in beam.journal("tui") if event["type"] == "permission.cancelled")
+    cancelled = next(event for event in beam.journal("tui") if event.get("decision") == "cancelled")
     assert cancelled["why"] == "it was answered on the agent's own screen"
 
 
@@ -177,7 +177,7 @@ def test_an_ask_of_a_holder_that_was_killed_is_cancelled_by_the_next(beam: Cli) 
     assert beam("approve", ask["id"]).code == 4
     assert beam("wait", ask["message_id"]).code == 8
     assert kinds(beam) == ["asked", "cancelled"]
-    cancelled = next(event for event in beam.journal("tui") if event["type"] == "permission.cancelled")
+    cancelled = next(event for event in beam.journal("tui") if event.get("decision") == "cancelled")
     assert (cancelled["why"], cancelled["message_id"]) == ("its holder died", ask["message_id"])
     assert list((beam.root / "agents" / "tui" / "asks").iterdir()) == []
 
@@ -223,7 +223,7 @@ def test_a_question_that_nobody_described_waits_with_its_screen_and_ends_stalled
     place(beam, "shed", limits="{ask_timeout: 3s}")
     done = beam(*SEND, "--json", "zz")
     assert (done.code, done.json["status"], done.json["class"], done.json["reply"]) == (1, "failed", "stalled", None)
-    assert "shed be?" in done.json["reason"] and kinds(beam) == ["asked", "decided"]
+    assert "shed be?" in done.json["reason"] and kinds(beam) == ["asked", "deny"]
 
 
 def test_a_question_that_nobody_described_can_be_denied_and_not_approved(beam: Cli) -> None:

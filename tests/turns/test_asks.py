@@ -143,7 +143,9 @@ def test_the_end_of_the_turn_cancels_what_is_open_and_nothing_else() -> None:
     turn.asks.decide(first.id, ALLOW)
     turn.asks.close("the turn is over")
     turn.asks.close("the turn is over")
-    assert turn.kinds == ["Asked", "Asked", "Decided", "Cancelled"]
+    assert turn.kinds == ["Asked", "Asked", "Decided", "Decided"]
+    decided = [body.decision for body, _ in turn.written if isinstance(body, events.PermissionDecided)]
+    assert decided == ["allow", "cancelled"]
     assert (second.decision, second.cancelled) == (None, "the turn is over")
     assert asyncio.run(second.wait()) is None
 

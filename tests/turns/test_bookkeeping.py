@@ -61,7 +61,7 @@ def test_requests_are_open_until_they_are_decided_or_cancelled(book: Bookkeeping
         book.record(events.PermissionAsked(ask_id=key, tool="Bash"))
     book.record(events.PermissionDecided(ask_id="1", decision="allow", by="ann"))
     assert book.asks == {"2"}
-    book.record(events.PermissionCancelled(ask_id="2", why="gone"))
+    book.record(events.PermissionDecided(ask_id="2", decision="cancelled", why="gone"))
     assert book.asks == set()
 
 

@@ -285,7 +285,7 @@ class FrameDecoder:
         ask_id = string(value, "request_id")
         if ask_id in self._asks:
             self._summary.withdrawn.add(self._asks[ask_id])
-        return [events.PermissionCancelled(ask_id=ask_id, why="the agent withdrew it")]
+        return [events.PermissionDecided(ask_id=ask_id, decision="cancelled", why="the agent withdrew it")]
 
 
 def _joined_text(message: Object) -> str:

@@ -10,7 +10,6 @@ from beam.agents.fields import Object, obj, objects, string
 from beam.agents.figures import usage_in
 from beam.agents.session_files import (
     AnswerEnd,
-    Decision,
     RecordReader,
     Session,
     SessionFiles,
@@ -130,8 +129,12 @@ class _Events(RecordReader):
                 return maker.on_asked(string(inner, "requestId"), string(request, "kind"), given, at, call_id=call_id)
             case "permission.completed":
                 word = string(obj(inner, "result"), "kind")
-                decision: Decision = "allow" if word.startswith("approved") else None if word == "cancelled" else "deny"
-                return maker.on_decided(string(inner, "requestId"), at, decision=decision)
+                allowed = word.startswith("approved")
+                return maker.on_decided(
+                    string(inner, "requestId"),
+                    at,
+                    decision="allow" if allowed else "cancelled" if word == "cancelled" else "deny",
+                )
             case "abort":
                 return maker.end_turn(at, self.session.model, why=string(inner, "reason") or "interrupted")
             case name:

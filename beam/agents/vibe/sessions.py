@@ -10,7 +10,6 @@ from beam.agents.fields import Object, integer, json_text, obj, objects, string
 from beam.agents.figures import usage_in
 from beam.agents.session_files import (
     AnswerEnd,
-    Decision,
     RecordReader,
     Session,
     SessionFiles,
@@ -82,8 +81,12 @@ class _Journal(RecordReader):
                 found += self._on_approval_asked(payload)
             case "callback_resolved":
                 word = string(obj(obj(obj(payload, "result"), "output"), "decision"), "type")
-                decision: Decision = "allow" if word.startswith("approve") else "deny" if word == "deny" else None
-                found += self._maker.on_decided(string(payload, "callback_id"), "", decision=decision)
+                allowed = word.startswith("approve")
+                found += self._maker.on_decided(
+                    string(payload, "callback_id"),
+                    "",
+                    decision="allow" if allowed else "deny" if word == "deny" else "cancelled",
+                )
             case name:
                 found += unknown_type(name, _QUIET)
         for step in objects(payload, "delta"):

@@ -66,7 +66,7 @@ def _recover(log: AgentLog) -> str | None:
             return blocked
     if turn is not None:
         for ask_id in list(turn.asks):
-            cancelled = events.PermissionCancelled(ask_id=ask_id, why="its holder died")
+            cancelled = events.PermissionDecided(ask_id=ask_id, decision="cancelled", why="its holder died")
             log.record(cancelled, turn=turn.turn, message_id=turn.message_id, sync=True)
     try:
         _drain_outbox(log)

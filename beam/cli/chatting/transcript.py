@@ -106,11 +106,11 @@ class Transcript:
                 self._status = "thinking"
             case events.SessionLost():
                 return self._dim_lines("! its session no longer exists; starting a new one")
+            case events.PermissionDecided(decision="cancelled"):
+                return self._dim_lines(f"request withdrawn{f': {event.why}' if event.why else ''}")
             case events.PermissionDecided():
                 word = "allowed" if event.decision == "allow" else "denied"
                 return self._dim_lines(f"{word} by {event.by}{f': {event.why}' if event.why else ''}")
-            case events.PermissionCancelled():
-                return self._dim_lines(f"request withdrawn{f': {event.why}' if event.why else ''}")
             case events.Notice() if event.code not in _INTERNAL_NOTICES:
                 return self._dim_lines(f"! {event.text}")
         return []

@@ -101,7 +101,7 @@ class Turns:
         match event:
             case events.PermissionAsked() if event.expires is not None:  # if None, beam itself decides it immediately
                 self._on_ask(event)
-            case events.PermissionDecided() | events.PermissionCancelled():
+            case events.PermissionDecided():
                 self._asks.pop(event.ask_id, None)
                 self._next_question()
 

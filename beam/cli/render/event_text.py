@@ -187,11 +187,11 @@ def _ask_event_text(event: AnyEvent) -> tuple[str, str] | None:
         case events.PermissionAsked():
             about = asks.request_text(event.description, bytes(event.input))
             return "?", f"asks for {event.tool}: {about} [{event.ask_id}]"
+        case events.PermissionDecided(decision="cancelled"):
+            return "·", f"request withdrawn: {event.why} [{event.ask_id}]"
         case events.PermissionDecided():
             word = "allowed" if event.decision == "allow" else "denied"
             return "·", f"{word} by {event.by}{f': {event.why}' if event.why else ''} [{event.ask_id}]"
-        case events.PermissionCancelled():
-            return "·", f"request withdrawn: {event.why} [{event.ask_id}]"
     return None
 
 

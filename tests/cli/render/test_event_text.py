@@ -152,7 +152,11 @@ BACKGROUND = (Unfinished(tool="Bash", input=Raw(b'{"command":"make"}'), how="kil
         ),
         (e.PermissionDecided(ask_id="a-1", decision="allow", by="ann"), "·", "allowed by ann [a-1]"),
         (e.PermissionDecided(ask_id="a-1", decision="deny", why="late"), "·", "denied by default: late [a-1]"),
-        (e.PermissionCancelled(ask_id="a-1", why="it ended"), "·", "request withdrawn: it ended [a-1]"),
+        (
+            e.PermissionDecided(ask_id="a-1", decision="cancelled", why="it ended"),
+            "·",
+            "request withdrawn: it ended [a-1]",
+        ),
         (e.TurnFinished(status=Status.COMPLETED, message_id="a-1"), "■", "completed"),
         (
             *(e.TurnFinished(status=Status.COMPLETED, duration_s=2.5, cost_usd=0.01, unfinished=BACKGROUND), "■"),

@@ -284,8 +284,8 @@ def test_a_turn_that_was_stopped_before_its_request_was_decided_is_no_success(tm
 def test_a_request_that_the_agent_withdraws_is_over(tmp_path: Path) -> None:
     played, verdict = play(tmp_path, "moment")
     assert verdict.status is Status.COMPLETED
-    (cancelled,) = played.journal.of(events.PermissionCancelled)
-    assert cancelled.why == "it found another way"
+    (cancelled,) = played.journal.of(events.PermissionDecided)
+    assert (cancelled.decision, cancelled.why) == ("cancelled", "it found another way")
 
 
 def test_before_an_interrupt_every_open_request_is_answered_cancelled(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_before_an_interrupt_every_open_request_is_answered_cancelled(tmp_path: 
     played, verdict = play(tmp_path, "asks", stop)
     assert (verdict.status, verdict.reply) == (Status.CANCELLED, "1 cancelled , 2 cancelled ")
     assert played.face.heard == ["Prompt", "Decide cancelled", "Decide cancelled", "Interrupt", "Close"]
-    assert len(played.journal.of(events.PermissionCancelled)) == 2
+    assert [event.decision for event in played.journal.of(events.PermissionDecided)] == ["cancelled", "cancelled"]
 
 
 def test_several_requests_wait_at_once_and_each_gets_its_own_answer(tmp_path: Path) -> None:

@@ -245,7 +245,9 @@ def test_without_a_decision_nothing_is_pressed() -> None:
 
     desk.on_look = stop_later
     assert desk.answer() and desk.keys == []
-    assert [type(body) for body in desk.written] == [events.PermissionAsked, events.PermissionCancelled]
+    asked, decided = desk.written
+    assert isinstance(asked, events.PermissionAsked)
+    assert isinstance(decided, events.PermissionDecided) and decided.decision == "cancelled"
 
 
 def test_the_next_key_waits_until_the_screen_shows_the_last_one_however_late() -> None:
@@ -361,7 +363,8 @@ def test_a_dialog_that_is_gone_cancels_its_ask() -> None:
     desk.on_look = lambda: desk.show(DONE)
     assert desk.answer() and desk.keys == []
     cancelled = desk.written[-1]
-    assert isinstance(cancelled, events.PermissionCancelled) and "own screen" in cancelled.why
+    assert isinstance(cancelled, events.PermissionDecided) and "own screen" in cancelled.why
+    assert cancelled.decision == "cancelled"
 
 
 def test_a_denial_that_stops_is_pressed_first() -> None:
