@@ -51,7 +51,7 @@ def ignored_entries(built_in: Iterable[str]) -> Iterator[tuple[str, str]]:
         if name in built_in:
             yield name, f"{_package_names(entries)} may not replace the built-in adapter {name}"
         elif not PLAIN.match(name):
-            yield name, f"{_package_names(entries)} names an adapter {name[:80]!r}, and no agent can have that name"
+            yield name, f"{_package_names(entries)} names an adapter {name[:80]}, and no agent can have that name"
 
 
 def module_of(name: str) -> str:
@@ -72,7 +72,7 @@ def load_adapter(name: str) -> Adapter:
             found = entry.load()
             why = why_not_an_adapter(name, found)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - its import can raise anything
-            why = f"{type(error).__name__}: {error}"[:500]
+            why = f"its import failed ({error})"[:500] if str(error) else "its import failed"
         if why:
             raise ConfigError(
                 f"adapter {name} of {_package_names([entry])} can't be used: {why}",
@@ -127,7 +127,7 @@ def why_not_an_adapter(name: str, found: object) -> str:
         return f"its card is wrong: {error}"
     others = [face for face in card.faces if face not in _FACES]
     if others or not (card.faces or card.unverified):
-        return f"its faces are {others or 'none'}, and can be {' and '.join(_FACES)}"
+        return f"its faces are {', '.join(others) or 'none'}, and can be {' and '.join(_FACES)}"
     return _why_wrong_faces(card.faces, found)
 
 

@@ -169,7 +169,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "beam broker service": ("beam broker service > ~/.config/systemd/user/beam.service",),
     "beam trust": ("beam trust", "beam trust --diff", "beam trust --no"),
     "beam root": ("beam root", "ls $(beam root)", "beam root list"),
-    "beam doctor": ("beam doctor", "beam doctor --smoke claude,codex", "beam doctor --gc --dry-run"),
+    "beam doctor": (
+        "beam doctor",
+        "beam doctor claude",
+        "beam doctor --smoke claude,codex",
+        "beam doctor --gc --dry-run",
+    ),
     "beam completion": ("source <(beam completion bash)",),
     "beam completion bash": ("echo 'source <(beam completion bash)' >> ~/.bashrc",),
     "beam completion zsh": ("echo 'source <(beam completion zsh)' >> ~/.zshrc",),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from beam import ExitCode, UsageError
 from beam.cli.commands import App
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from beam import Candidate, Finding, Waiting
 
 app = App()
+
+_CHECK_WIDTHS = (7, 16)  # `missing`, and the longest name of a CLI: then how to install it fits on a line
 
 
 @app.verb()
@@ -131,7 +134,7 @@ def _path_text(path: Path) -> str:
 @app.verb()
 def doctor(
     call: Context,
-    clis: str | None = argument(None, metavar="[CLI,...]", help="With --smoke: only these."),
+    names: str | None = argument(None, metavar="[AGENT,...]", help="Check only these agents or CLIs, in detail."),
     smoke: bool = option(
         False, "--smoke", help="Run a real turn of each installed CLI against a scripted model, instead of checking."
     ),
@@ -160,10 +163,8 @@ def doctor(
     leaves nothing behind. With --gc, it removes finished --once lanes, old journal segments, logs and what crashes left
     behind. It never removes messages that wait, run or are dead letters, and nothing of an agent that is in use.
     """
-    if clis is not None and not smoke:
-        raise UsageError(
-            f"a list of CLIs ({clis[:80]!r}) needs --smoke", f"beam doctor --smoke {clis[:80]}", subject=clis[:80]
-        )
+    if names is not None and (gc or adopt or remove_root is not None):
+        raise UsageError("names don't go with --gc, --adopt and --remove-root", "beam doctor NAME", subject=names[:80])
     if smoke and gc:
         raise UsageError("--smoke and --gc don't go together", "beam doctor --smoke")
     if sum((smoke, gc, adopt, remove_root is not None)) > 1:
@@ -174,6 +175,7 @@ def doctor(
         raise UsageError(
             "--older-than, --keep-bytes, --dead and --dry-run belong to --gc", "beam doctor --gc --dry-run"
         )
+    named = [] if names is None else names.split(",")
     if adopt:
         return _adopt_roots(call, sure=yes)
     if remove_root is not None:
@@ -182,11 +184,11 @@ def doctor(
         call.note(call.beam.remove_root(call.path(remove_root), sure=yes))
         return 0
     if smoke:
-        return _run_smoke_tests(call, [] if clis is None else clis.split(","), as_json=as_json)
+        return _run_smoke_tests(call, named, as_json=as_json)
     if gc:
         _collect_garbage(call, older_than, keep_bytes, dead=dead, dry_run=dry_run, as_json=as_json)
         return 0
-    return _run_checks(call, every=every, as_json=as_json)
+    return _run_checks(call, named, every=every, as_json=as_json)
 
 
 def _adopt_roots(call: Context, *, sure: bool) -> int:
@@ -221,32 +223,54 @@ def _confirm(call: Context, question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _run_checks(call: Context, *, every: bool, as_json: bool) -> int:
+def _run_checks(call: Context, names: list[str], *, every: bool, as_json: bool) -> int:
     from beam.cli.errors import complain
-    from beam.cli.render.tables import print_columns
+    from beam.cli.render.tables import GrowingTable
 
-    if is_terminal(sys.stderr):
-        call.note("asking each agent CLI for its version, which may take some seconds")
-    checks = call.beam.doctor(all=every)
-    if as_json:
-        write_json_lines(checks)
-    else:
-        rows = [(check.result, check.what, check.detail) for check in checks]
-        print_columns(("RESULT", "WHAT", "DETAIL"), rows)
-    bad = [check.what for check in checks if check.result == "bad"]
+    table, bad = GrowingTable(("RESULT", "WHAT", "DETAIL"), _CHECK_WIDTHS), []
+    with _clean_ends(), contextlib.closing(call.beam.doctor(names, all=every)) as each:
+        for check in each:
+            if check.result == "bad":
+                bad.append(check.what)
+            if as_json:
+                write_json(check)
+                sys.stdout.flush()
+            else:
+                text = check.detail if names or call.verbose else check.summary
+                table.print((check.result, check.what.removeprefix("agent "), text))
     if bad:
         complain(f"{len(bad)} check(s) failed: {', '.join(bad)}; see above, and beam log AGENT --verify for a journal")
+    elif not (names or call.verbose or as_json) and is_terminal(sys.stderr):
+        call.note("more on each: beam doctor -v; a turn of each CLI: beam doctor --smoke")
     return int(ExitCode.CHECK_FAILED) if bad else 0
 
 
-def _run_smoke_tests(call: Context, names: list[str], *, as_json: bool) -> int:
-    from contextlib import closing
+@contextlib.contextmanager
+def _clean_ends() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise SignalledError, so that the CLIs that were started are ended. A signal that was
+    ignored before, as with nohup, stays ignored."""
+    import signal
 
+    from beam import SignalledError
+
+    def end(number: int, frame: object) -> NoReturn:
+        raise SignalledError(number)
+
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run_smoke_tests(call: Context, names: list[str], *, as_json: bool) -> int:
     from beam.cli.errors import complain
     from beam.cli.render.tables import print_columns
 
     rows, failed = [], []
-    with closing(call.beam.smoke(names)) as each:
+    with _clean_ends(), contextlib.closing(call.beam.smoke(names)) as each:
         for one in each:
             if one.result == "failed":
                 failed.append(one.agent)

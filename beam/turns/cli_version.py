@@ -30,6 +30,7 @@ from beam.turns.choice import AUTO_MODES, choose_face
 from beam.turns.request import TurnRequest, find_executable
 
 _VERSION_NUMBER = r"\d{1,9}(?:\.\d{1,9})+"
+_OLDEST = re.compile(r">=\s*v?(\d{1,9}(?:\.\d{1,9})*)")
 
 
 def untested_note(version: str, tested: Sequence[str]) -> str:
@@ -44,9 +45,9 @@ def untested_note(version: str, tested: Sequence[str]) -> str:
     newest = max(tested, key=_number_parts)
     found = re.search(_VERSION_NUMBER, version)
     if found is None:
-        return f"its version is not the tested {newest}"
+        return f"not the tested {newest}"
     than = "newer" if _number_parts(found[0]) > _number_parts(newest) else "older"
-    return f"{than} than {newest}, which beam was tested with"
+    return f"{than} than the tested {newest}"
 
 
 def version_number(version: str) -> str:
@@ -62,6 +63,12 @@ def what_is_broken(version: str, known: Sequence[BrokenVersion]) -> str:
         if number and _number_parts(each.first) <= number <= _number_parts(each.last or each.first):
             return each.what
     return ""
+
+
+def is_older(version: str, than: str) -> bool:
+    """Return whether the version number in the text `version` is lower than the number `than`, such as 22 or 22.19."""
+    number = _number_parts(version)
+    return bool(number) and number < tuple(map(int, than.split(".")))
 
 
 def _number_parts(version: str) -> tuple[int, ...]:
@@ -156,7 +163,8 @@ async def version_for_turn(order: TurnRequest, clock: Clock) -> CliVersion | Non
         return None  # the turn says what is wrong
     seen = _read(order.cli_file)
     if seen is None or seen.stamp != stamp:
-        version = npm_package_version(executable)
+        package = npm_package(executable)
+        version = package.version if package is not None else ""
         if not version and not own_program.leads_through(executable, _folders_of(order)):
             said = await version_output(
                 (executable, *card.version_argv), environment(order.environ, {}), order.turn_key
@@ -174,8 +182,16 @@ def _folders_of(order: TurnRequest) -> tuple[str, str]:
     return os.path.realpath(order.base), os.path.realpath(order.base / (order.settings.cwd or ""))
 
 
-def npm_package_version(executable: str) -> str:
-    """Return the version of the npm package that contains this program; "" if no package does.
+class NpmPackage(Struct, frozen=True):
+    """The npm package of a program: its version ("" if it has none), and the oldest version of Node.js that it wants,
+    "" if it says none."""
+
+    version: str
+    node: str
+
+
+def npm_package(executable: str) -> NpmPackage | None:
+    """Return the npm package that contains this program; None if no package does.
 
     This is quicker than asking the program: some CLIs take seconds to print their version.
     """
@@ -188,8 +204,10 @@ def npm_package_version(executable: str) -> str:
         programs = named.get("bin") if isinstance(named, dict) else None
         paths = programs.values() if isinstance(programs, dict) else (programs,)
         if any(isinstance(path, str) and os.path.realpath(folder / path) == str(real) for path in paths):
-            return version_number(str(named.get("version")))
-    return ""
+            engines = named.get("engines")
+            wanted = _OLDEST.fullmatch(str(engines.get("node") if isinstance(engines, dict) else ""))
+            return NpmPackage(version_number(str(named.get("version"))), wanted[1] if wanted else "")
+    return None
 
 
 def _stamp(executable: str) -> str:

@@ -46,7 +46,9 @@ def test_beam_lists_a_preset_as_unverified_and_refuses_to_send(beam: Cli) -> Non
     assert (done.code, done.json["class"]) == (10, "unsupported")
     assert "command: [amp" in done.json["reason"]
     every = beam("doctor", "--all").out.splitlines()
-    assert any("unverified" in line for line in every if "agent amp" in line)
-    assert any("unverified" in line for line in every if "agent goose" in line)
-    folded = [line for line in beam("doctor").out.splitlines() if "goose" in line]
+    for name in ("amp", "goose"):
+        assert f"note\t{name}\tnever tested; how to use it: beam doctor {name}" in every
+    (alone,) = beam("doctor", "goose").out.splitlines()[1:]
+    assert alone.startswith("note\tgoose\tunverified: no registry ships it; ")
+    folded = [line for line in beam("doctor", "-v").out.splitlines() if "goose" in line]
     assert len(folded) == 1 and folded[0].startswith("note\tunverified\t") and "kiro-cli" in folded[0]

@@ -14,9 +14,9 @@ BROKEN = (BrokenVersion(first="2.1.9", what="it hangs"), BrokenVersion(first="3.
     ("version", "tested", "said"),
     [
         ("codex-cli 0.169.0", ("0.169.0",), ""),
-        ("0.170.1", ("0.9.0", "0.169.0"), "newer than 0.169.0, which beam was tested with"),
-        ("v0.9.12", ("0.10.0",), "older than 0.10.0, which beam was tested with"),
-        ("nightly", ("0.10.0",), "its version is not the tested 0.10.0"),
+        ("0.170.1", ("0.9.0", "0.169.0"), "newer than the tested 0.169.0"),
+        ("v0.9.12", ("0.10.0",), "older than the tested 0.10.0"),
+        ("nightly", ("0.10.0",), "not the tested 0.10.0"),
         ("", ("0.10.0",), ""),
         ("1.0", (), ""),
     ],

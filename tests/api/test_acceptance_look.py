@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
 from tests.support.claims import said_once
-from tests.support.cli import Cli, asleep, eventually, watching
+from tests.support.cli import Cli, asleep, eventually, processes_with, watching
+from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
 
@@ -178,7 +180,7 @@ def test_show_is_the_outcome_of_what_is_over(two_turns: Cli) -> None:
 def test_doctor_finds_a_healthy_place_healthy(two_turns: Cli) -> None:
     done = two_turns("doctor", "--json")
     assert done.code == 0, done
-    assert {line["result"] for line in done.lines} <= {"ok", "note"}
+    assert {line["result"] for line in done.lines} <= {"ok", "note", "missing"}
     assert any(line["what"] == "journal scripted" and line["detail"] == "whole" for line in done.lines)
 
 
@@ -190,6 +192,42 @@ def test_doctor_tells_how_to_install_what_is_missing(beam: Cli) -> None:
     assert [line["what"] for line in bad] == ["agent mine"]
     assert "install" in bad[0]["detail"]
     said_once(done, "agent mine")
+
+
+def test_doctor_tells_all_else_before_a_cli_that_never_answers(beam: Cli) -> None:
+    beam("agent", "add", "bad", "--command", "false")
+    beam("send", "bad", "x")
+    tools = beam.base / "tools"
+    tools.mkdir()
+    for name, script in (("aider", "echo begun >&2; sleep 600"), ("vibe", "echo vibe 3.0.2")):
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
+    env = {"PATH": f"{tools}:/usr/bin:/bin"}
+    shown = Terminal(beam, "doctor", env=env)
+    for line in ("missing  claude ", "unverified ", "journal bad ", "error bad ", "vibe              3.0.2, tested\n"):
+        shown.until(line)
+    assert " aider " not in shown.seen
+    shown.interrupt()
+    assert shown.end() == 130
+    told = beam.start("doctor", "--json", env=env)
+    assert told.stdout is not None
+    whats = set[str]()
+    while not {"error bad", "agent vibe"} <= whats:
+        whats.add(json.loads(told.stdout.readline())["what"])
+    assert {"root", "agent claude", "journal bad"} <= whats and "agent aider" not in whats
+    told.terminate()
+    assert told.wait(20) in (143, -signal.SIGTERM)
+    eventually(lambda: processes_with(str(tools)) == [], what="a CLI is left")
+
+
+@pytest.mark.parametrize("words", [(), ("--all",), ("-v",), ("claude",)])
+def test_no_line_of_doctor_is_longer_than_a_terminal_is_wide(beam: Cli, words: tuple[str, ...]) -> None:
+    shown = Terminal(beam, "doctor", *words)
+    assert shown.end() == 0
+    lines = shown.seen.splitlines()
+    assert lines[0] == "RESULT   WHAT              DETAIL"
+    assert [line for line in lines if len(line) > 80] == []
+    assert any(line.startswith("missing  claude ") for line in lines)
 
 
 def test_a_turn_counts_as_running_until_its_reply_is_on_its_way(beam: Cli) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,12 +28,18 @@ def root(root: Root, monkeypatch: pytest.MonkeyPatch) -> Root:
     tools = root.base.parent / "tools"
     tools.mkdir()
     (tools / "claude").touch(0o755)
+    package(tools, "claude", newest("claude"))
     root.environ["PATH"] = str(tools)
     (root.base / "beam.yaml").write_text(CONFIG)
-    monkeypatch.setattr(doctor, "_version", lambda argv, context, executable: newest("claude"))
     monkeypatch.setattr(doctor, "confinement_means", lambda card: "")
     root.reload()
     return root
+
+
+def package(folder: Path, name: str, version: str, **more: object) -> None:
+    """The folder is an npm package with this program."""
+    named = {"version": version, "bin": {name: name}, **more}
+    (folder / "package.json").write_text(json.dumps(named))
 
 
 def newest(name: str) -> str:
@@ -47,7 +54,8 @@ def agent(root: Root, name: str, **options: bool) -> Check:
 @pytest.mark.slow
 def test_an_agent_whose_cli_is_here_is_reported_with_its_version_and_mode(root: Root) -> None:
     where = f"{root.environ['PATH']}/claude {newest('claude')}"
-    assert agent(root, "coder") == Check(what="agent coder", result="ok", detail=f"{where}; {MODE}")
+    summary = f"claude {newest('claude')}, tested"
+    assert agent(root, "coder") == Check(what="agent coder", result="ok", summary=summary, detail=f"{where}; {MODE}")
 
 
 MODE = "exec mode"
@@ -66,7 +74,7 @@ def test_an_oddity_of_a_cli_is_a_note(
     version: str | None, held: str, result: str, more: bool, root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = newest("claude") if version is None else version
-    monkeypatch.setattr(doctor, "_version", lambda *_: told)
+    package(Path(root.environ["PATH"]), "claude", told)
     monkeypatch.setattr(doctor, "confinement_means", lambda card: held)
     monkeypatch.setattr(doctor, "untested_note", lambda version, versions: "it is old" if more else "")
     monkeypatch.setattr(doctor, "what_is_broken", lambda version, known: "it hangs" if more else "")
@@ -74,19 +82,22 @@ def test_an_oddity_of_a_cli_is_a_note(
     parts = [f"{root.environ['PATH']}/claude {told}".rstrip(), MODE]
     parts += [f"below full access: {held}"] if held else []
     parts += ["it is old", "its protocol is broken in this version: it hangs"] if more else []
-    assert found == Check(what="agent coder", result=result, detail="; ".join(parts))  # type: ignore[arg-type]
+    assert (found.result, found.detail) == (result, "; ".join(parts))
+    known = f"claude {told}, it is old; its protocol is broken" if more else f"claude {told}, tested"
+    assert found.summary == (known if told else "claude installed")
 
 
 @pytest.mark.slow
 def test_agents_without_a_cli_are_reported_by_what_they_are(root: Root) -> None:
-    assert agent(root, "box") == Check(what="agent box", result="ok", detail=registry.adapter("mailbox").card.summary)
+    box = registry.adapter("mailbox").card.summary
+    assert agent(root, "box") == Check(what="agent box", result="ok", summary="mailbox: no CLI to install", detail=box)
     missing = agent(root, "gone")
     assert missing.result == "bad" and "codex" in missing.detail and "npm install" in missing.detail
-    assert agent(root, "gemini").result == "note"
+    gemini = agent(root, "gemini")
+    assert (gemini.result, gemini.summary) == ("missing", "npm install -g @google/gemini-cli")
     odd = agent(root, "odd")
-    assert odd == Check(
-        what="agent odd", result="note", detail=f"unverified: {registry.adapter('amp').card.unverified}"
-    )
+    unverified, summary = registry.adapter("amp").card.unverified, "never tested; how to use it: beam doctor amp"
+    assert odd == Check(what="agent odd", result="note", summary=summary, detail=f"unverified: {unverified}")
 
 
 @pytest.mark.slow
@@ -103,28 +114,35 @@ def test_unverified_clis_are_one_line_or_one_each(root: Root) -> None:
 def test_a_root_its_journals_and_its_last_errors_are_reported(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     where = root.context.home.root
     first = next(checks(root.context))
-    assert first == Check(what="root", result="note", detail=f"{where} does not exist yet; the first message makes it")
+    assert first == Check(
+        what="root",
+        result="note",
+        summary="none yet; the first message makes it",
+        detail=f"{where} does not exist yet; the first message makes it",
+    )
     record(root, "box", started(), finished(status="failed", reason="why", exit_code=1), closed())
     record(root, "box", started(message_id="l"), lane="aaaa")
     monkeypatch.setattr(doctor, "check", lambda home, environ: ["odd"])
     monkeypatch.setattr(doctor.directories, "filesystem_of", lambda path, mounts: "")
     found = list(checks(root.context))
-    assert found[:4] == [
-        Check(what="root", result="ok", detail=f"{where} (unknown file system)"),
-        Check(what="root", result="note", detail="odd"),
-        Check(what="journal box", result="ok", detail="whole"),
-        Check(what="journal box (once aaaa)", result="ok", detail="whole"),
+    assert [(one.what, one.result, one.detail) for one in (*found[:2], *found[-3:])] == [
+        ("root", "ok", f"{where} (unknown file system)"),
+        ("root", "note", "odd"),
+        ("journal box", "ok", "whole"),
+        ("journal box (once aaaa)", "ok", "whole"),
+        ("error box", "note", "2023-11-14 22:13:20 UTC failed: why [m-1]"),
     ]
-    assert found[-1] == Check(what="error box", result="note", detail="2023-11-14 22:13:20 UTC failed: why [m-1]")
+    assert found[-1].summary == "11-14 22:13 UTC why"
     monkeypatch.setattr(doctor.directories, "filesystem_of", lambda path, mounts: "ext4")
-    assert next(checks(root.context)).detail == f"{where} (ext4)"
+    first = next(checks(root.context))
+    assert (first.summary, first.detail) == ("it can be used (ext4)", f"{where} (ext4)")
 
 
 @pytest.mark.slow
 def test_what_is_not_declared_any_more_is_told_how_to_remove(root: Root) -> None:
     root.place("left")
     note = "it is not declared any more, and its files are kept; beam agent rm --purge left removes them"
-    assert agent(root, "left") == Check(what="agent left", result="note", detail=note)
+    assert agent(root, "left") == Check(what="agent left", result="note", summary=note, detail=note)
 
 
 @pytest.mark.slow
@@ -134,11 +152,10 @@ def test_an_untrusted_agent_and_one_that_is_switched_off_are_notes(root: Root) -
         "agents:\n  sh: {command: [cat]}\n  off: {adapter: gemini}\ndisable: [gemini]\n"
     )
     root.reload()
-    assert agent(root, "sh") == Check(
-        what="agent sh", result="note", detail="not trusted: beam.yaml has sh run 'cat'; beam trust"
-    )
+    sh = agent(root, "sh")
+    assert (sh.result, sh.detail) == ("note", "not trusted: beam.yaml has sh run 'cat'; beam trust")
     off = agent(root, "off")
-    assert off.result == "note" and "switched off" in off.detail and "; " in off.detail
+    assert off.result == "note" and off.detail.startswith(f"{off.summary}; ") and "switched off" in off.summary
 
 
 @pytest.mark.parametrize(
@@ -157,49 +174,6 @@ def test_why_no_better_mode_is_used_is_reported(
     monkeypatch.setattr(doctor, "face_of", lambda adapter, via: face)
     adapter: Any = SimpleNamespace(card=SimpleNamespace(by_name=by_name))
     assert doctor._mode_text(adapter) == text
-
-
-@pytest.mark.parametrize(
-    ("out", "err", "version"), [(" 1.0\nmore", "2.0", "1.0"), ("\n", "2.0\n3.0", "2.0"), ("", "", "")]
-)
-def test_a_version_is_asked_for_outside_the_folder(
-    out: str, err: str, version: str, root: Root, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-    given: list[Any] = []
-
-    def run(argv: list[str], **options: Any) -> Any:
-        given.append((argv, options))
-        return SimpleNamespace(stdout=out, stderr=err)
-
-    monkeypatch.setattr(doctor.subprocess, "run", run)
-    assert doctor._version(("--version",), root.context, "/bin/x") == version
-    assert doctor._version((), root.context, "/bin/x") == "" and len(given) == 1
-    argv, options = given[0]
-    env = options.pop("env")
-    assert argv == ["/bin/x", "--version"] and env["PATH"] == root.environ["PATH"]
-    assert options == {
-        "cwd": "/",
-        "capture_output": True,
-        "timeout": 20,
-        "check": False,
-        "stdin": -3,
-        "text": True,
-        "errors": "replace",
-    }
-
-
-@pytest.mark.parametrize("error", [OSError("no"), subprocess.TimeoutExpired("x", 20)])
-def test_a_cli_that_does_not_say_its_version_is_said_not_to(
-    error: Exception, root: Root, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-
-    def run(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(doctor.subprocess, "run", run)
-    assert doctor._version(("-v",), root.context, "/bin/x") == f"(does not say its version: {error})"
 
 
 # -- journals ----------------------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def test_an_interrupt_ends_what_runs_and_removes_its_files(beam: Cli) -> None:
     [
         (("--smoke", "nothing"), 4, "nothing"),
         (("--smoke", "bash"), 10, "bash"),
-        (("pi",), 2, "beam doctor --smoke pi"),
+        (("pi", "--gc"), 2, "beam doctor NAME"),
         (("--smoke", "--gc"), 2, "don't go together"),
     ],
 )

@@ -149,7 +149,8 @@ def test_roots_are_listed_with_those_whose_folder_is_gone(inside: Inside, told: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("claude",), "a list of CLIs ('claude') needs --smoke; beam doctor --smoke claude"),
+        (("claude", "--gc"), "names don't go with --gc, --adopt and --remove-root; beam doctor NAME"),
+        (("claude", "--adopt"), "names don't go with --gc, --adopt and --remove-root; beam doctor NAME"),
         (("--smoke", "--gc"), "--smoke and --gc don't go together; beam doctor --smoke"),
         (("--gc", "--adopt"), "--smoke, --gc, --adopt and --remove-root don't go together; use one of them"),
         (
@@ -183,18 +184,21 @@ def test_options_of_doctor_that_make_no_sense_are_refused(
     assert (refused.code, refused.out, refused.err, told.calls) == (2, "", f"beam: {said}\n", [])
 
 
-CHECKS = [Check(what="root", result="ok", detail="fine"), Check(what="claude", result="note", detail="old")]
+CHECKS = [
+    Check(what="root", result="ok", summary="fine", detail="/root fine"),
+    Check(what="agent claude", result="note", summary="old", detail="claude is old"),
+]
 BAD = [
     *CHECKS,
-    Check(what="journal of a", result="bad", detail="torn"),
-    Check(what="disk", result="bad", detail="full"),
+    Check(what="journal of a", result="bad", summary="torn", detail="torn"),
+    Check(what="disk", result="bad", summary="full", detail="full"),
 ]
 
 
 def test_checks_are_a_table_and_those_that_failed_are_the_exit_code(
     inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told.replace("doctor", CHECKS, BAD, BAD, CHECKS)
+    told.replace("doctor", *((each for each in checks) for checks in (CHECKS, BAD, BAD, CHECKS, CHECKS, CHECKS)))
     fine = inside("doctor")
     assert (fine.code, fine.err) == (0, "")
     assert fine.out.splitlines() == ["RESULT\tWHAT\tDETAIL", "ok\troot\tfine", "note\tclaude\told"]
@@ -203,10 +207,12 @@ def test_checks_are_a_table_and_those_that_failed_are_the_exit_code(
     assert (bad.code, bad.err) == (13, f"beam: {said}\n")
     as_json = inside("doctor", "--json")
     assert (as_json.code, [line["result"] for line in as_json.lines]) == (13, ["ok", "note", "bad", "bad"])
-    assert [named for _, named in told.calls] == [{"all": False}, {"all": True}, {"all": False}]
+    for words in (("-v", "doctor"), ("doctor", "claude,root")):
+        assert inside(*words).out.splitlines()[1:] == ["ok\troot\t/root fine", "note\tclaude\tclaude is old"]
+    asked = [[], [], [], [], ["claude", "root"]]
+    assert told.calls == [((names,), {"all": number == 1}) for number, names in enumerate(asked)]
     monkeypatch.setattr(setup, "is_terminal", lambda stream: True)
-    slow = "beam: asking each agent CLI for its version, which may take some seconds\n"
-    assert inside("doctor").err == slow
+    assert inside("doctor").err == "beam: more on each: beam doctor -v; a turn of each CLI: beam doctor --smoke\n"
 
 
 SMOKED = [

@@ -23,7 +23,7 @@ from tests.support.inside import Inside, Told
         (("broker", "status"), "broker"),
         (("watch", "--now", "--event", "zzzzz"), "zzzzz"),
         (("root", "l" * 90), "l" * 80),
-        (("doctor", "c" * 90), "c" * 80),
+        (("doctor", "--gc", "c" * 90), "c" * 80),
         (("doctor", "--gc", "--keep-bytes", "9" * 90 + "X"), "9" * 80),
         (("queue", "edit", "box-1"), "box-1"),
         (("send", "box", "-f", "none"), "none"),

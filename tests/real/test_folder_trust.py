@@ -209,7 +209,7 @@ def test_doctor_runs_nothing_of_a_folder_that_nobody_trusted(agent: Subject, tra
         assert program is not None
         (alone / name).symlink_to(program)
     env = {**agent.cli.env, "PATH": f"{alone}:/usr/bin:/bin"}
-    assert f"agent {agent.name}" in agent.cli("doctor", env=env).out
+    assert f"\t{agent.name}\t" in agent.cli("doctor", env=env).out
     assert not mark.exists()
     subprocess.run([alone / agent.name, "--version"], cwd=agent.cli.project, env=env, check=True)
     assert mark.exists(), "the trap does nothing, so this proves nothing"

@@ -19,7 +19,7 @@ from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Class, Status
 from beam.turns.choice import REASON_KEPT
-from beam.turns.cli_version import last_seen_version, npm_package_version, version_output
+from beam.turns.cli_version import NpmPackage, is_older, last_seen_version, npm_package, version_output
 from beam.turns.run import run
 from tests.support.context import FakeClock, Root
 from tests.support.lines import Lines
@@ -119,7 +119,7 @@ def script(streams: Streams) -> None:
 @pytest.mark.slow
 def test_an_untested_version_gets_its_protocol_after_the_handshake_and_is_named_once(updated: Updated) -> None:
     assert [updated.turn().via, updated.turn().via] == ["dialogue", "dialogue"]
-    said = "lines 1.9.0 is newer than 1.2.0, which beam was tested with: its protocol works so far, and is used"
+    said = "lines 1.9.0 is newer than the tested 1.2.0: its protocol works so far, and is used"
     assert updated.notices() == [("untested_version", said)]
     assert updated.times_asked == 1
     updated.install("1.10.0")
@@ -218,9 +218,32 @@ def test_another_package_around_a_cli_says_nothing_of_it(tmp_path: Path, text: s
     program = tmp_path / "bin" / "cli"
     program.touch()
     (tmp_path / "package.json").write_text(text)
-    assert npm_package_version(str(program)) == ""
+    assert npm_package(str(program)) is None
     (tmp_path / "package.json").write_text('{"version": "1.2.3-beta.1", "bin": "./bin/cli"}')
-    assert npm_package_version(str(program)) == "1.2.3"
+    assert npm_package(str(program)) == NpmPackage("1.2.3", "")
+
+
+@pytest.mark.parametrize(
+    ("engines", "node"),
+    [
+        ({"node": ">=22.19.0"}, "22.19.0"),
+        ({"node": ">= v20"}, "20"),
+        ({"node": "^18.17.0 || >=20.5.0"}, ""),
+        ({"node": 20}, ""),
+        ([], ""),
+        (None, ""),
+    ],
+)
+def test_a_package_says_which_node_it_wants(tmp_path: Path, engines: object, node: str) -> None:
+    program = tmp_path / "cli"
+    program.touch()
+    (tmp_path / "package.json").write_text(json.dumps({"version": "1.0.0", "bin": "cli", "engines": engines}))
+    assert npm_package(str(program)) == NpmPackage("1.0.0", node)
+
+
+def test_a_version_is_older_by_its_numbers() -> None:
+    assert is_older("v18.19.1", "20") and is_older("v22.9.0", "22.19.0")
+    assert not any(is_older(*pair) for pair in (("v22.19.0", "22.19"), ("v22.1", "22"), ("", "20"), ("lts", "20")))
 
 
 @pytest.mark.acceptance

@@ -333,12 +333,15 @@ class LookVerbs(OpenedRoot):
             spool.sweep(spool_dir(self.environ), self._clock.now_ns())
         return gc.collect(self.context, older_than=older_than, keep_bytes=keep_bytes, dead=dead, dry_run=dry_run)
 
-    def doctor(self, *, all: bool = False) -> list[Check]:
-        """Check the root, its journals and its agents' CLIs. With `all`, also check each CLI that beam was never tested
-        with."""
+    def doctor(self, names: Sequence[str] = (), *, all: bool = False) -> Generator[Check, None, None]:
+        """Check the root, its journals and its agents' CLIs, or only the named agents. Yield each result when it is
+        known.
+
+        With `all`, also check each CLI that beam was never tested with. Raises NotFoundError for an unknown name.
+        """
         from beam.api.doctor import checks
 
-        return list(checks(self.context, every=all))
+        return checks(self.context, names, every=all)
 
     def smoke(self, names: Sequence[str] = ()) -> Generator[SmokeResult, None, None]:
         """Run a real turn of each installed CLI, or of the named ones, against a scripted model, in a scratch HOME.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from beam.cli.render.text import escape_controls, one_line, write
+from beam.cli.render.text import collapse_to_line, escape_controls, one_line, truncate, write
 from beam.cli.streams import is_colourful, is_terminal
 
 
@@ -36,6 +36,39 @@ def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, drops_e
     with console.capture() as drawn:
         console.print(table)
     write(sys.stdout, drawn.get())  # Rich would raise an error for a character that the terminal's encoding lacks
+
+
+class GrowingTable:
+    """A table whose rows are printed as they come. On a terminal its columns have the given widths, and the last one
+    goes on below itself where it is too long for a line; otherwise the cells are separated by tabs."""
+
+    def __init__(self, head: Sequence[str], widths: Sequence[int]) -> None:
+        self._head, self._widths = head, widths
+
+    def print(self, cells: Sequence[str]) -> None:
+        """Print one row at once; the first one below the head."""
+        if self._head:
+            head, self._head = self._head, ()
+            self.print(head)
+        lines = ["\t".join(" ".join(cell.split()) for cell in cells)]
+        if is_terminal(sys.stdout):
+            from shutil import get_terminal_size
+
+            lines = self._lines([collapse_to_line(cell) for cell in cells], get_terminal_size((80, 24)).columns)
+        for line in lines:
+            write(sys.stdout, line + "\n")
+        sys.stdout.flush()
+
+    def _lines(self, cells: Sequence[str], columns: int) -> list[str]:
+        import textwrap
+
+        indent = " " * sum(width + 2 for width in self._widths)
+        first = "".join(f"{cell:<{width}}  " for cell, width in zip(cells, self._widths, strict=False))
+        heads = [truncate(first.rstrip(), columns)] if len(first) > columns // 2 else []
+        first = indent if heads else first
+        return heads + textwrap.wrap(
+            cells[-1], columns, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False
+        )
 
 
 def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
