@@ -1,14 +1,16 @@
-"""`pip install .` and the README's first commands, as somebody does who has nothing else: another HOME and PATH, as
-root and as another user, in a git repository and outside of one."""
+"""The README's first commands, from the installation on, as somebody does who has nothing else: another HOME and
+PATH, as root and as another user, in a git repository and outside of one."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +39,7 @@ fi
 rmdir "$kept"
 exec setpriv --reuid={_NOBODY} --regid={_NOBODY} --clear-groups "$@"
 """
+INSTALL, CHECK = next(block.text.splitlines() for block in blocks((TOP / "README.md").read_text(), "sh"))
 STEPS = [
     step
     for block in blocks((TOP / "README.md").read_text(), "console")
@@ -55,8 +58,9 @@ def place() -> Iterator[Path]:
         left_out = shutil.ignore_patterns(".*", "tests", "bench", "__pycache__")
         shutil.copytree(TOP, source, ignore=left_out)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", made / "venv"], check=True)
-        pip = [sys.executable, "-m", "pip", "--python", made / "venv/bin/python", "install", "--no-compile"]
-        subprocess.run([*pip, "--quiet", "--disable-pip-version-check", source], check=True, stdout=subprocess.DEVNULL)
+        pip = f'pip() {{ "{sys.executable}" -m pip --quiet --python "{made}/venv/bin/python" "$@"; }}\n'
+        env = {**os.environ, "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        subprocess.run(["bash", "-c", pip + INSTALL], cwd=source, env=env, check=True, stdout=subprocess.DEVNULL)
         yield made
     finally:
         shutil.rmtree(made)
@@ -66,6 +70,19 @@ def _as_nobody() -> list[str]:
     base = Path(sys.base_prefix).resolve()
     closed = next((str(folder) for folder in reversed(base.parents) if not folder.stat().st_mode & 0o001), "")
     return ["unshare", "--mount", "sh", "-c", _AS_NOBODY, "sh", str(base), closed]
+
+
+def test_the_readme_says_what_to_install_before_and_after_the_package_is_published(place: Path) -> None:
+    words = [line.partition("#")[0].strip() for line in (INSTALL, CHECK)]
+    assert words == ["pip install .", "beam doctor"]
+    project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
+    for page in ("README.md", "docs/first-steps.md"):
+        text = " ".join((TOP / page).read_text().split())
+        assert re.search(rf"once (?:it|the package) is[^.]*pip install {project['name']}\b", text), page
+    env = {"HOME": str(place), "PATH": f"{place}/venv/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+    done = subprocess.run(["bash", "-c", CHECK], cwd=place, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert "missing\tclaude\tnpm install -g @anthropic-ai/claude-code\n" in done.stdout
 
 
 @pytest.mark.parametrize(
