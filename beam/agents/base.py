@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import msgspec
 from msgspec import Raw, Struct
 
+from beam.base.typed_values import replace_surrogates
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.events import Event
 from beam.model.message import Access
@@ -459,7 +460,7 @@ def _decode_tolerantly(data: bytes) -> Any:
 
 def _replace_surrogates(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return replace_surrogates(value)
     if isinstance(value, list):
         return [_replace_surrogates(item) for item in value]
     if isinstance(value, dict):

@@ -39,6 +39,12 @@ def objects_of(value: object) -> list[Object]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def message_text(value: Object) -> str:
+    """Return the text of a message, whose `content` is a text or a list of parts."""
+    content = value.get("content")
+    return content if isinstance(content, str) else "".join(string(part, "text") for part in objects(value, "content"))
+
+
 def strings(value: Object, key: str) -> tuple[str, ...]:
     """Return the strings in a list field."""
     return strings_of(value.get(key))

@@ -145,6 +145,16 @@ class Answered(Struct, frozen=True, kw_only=True):
     result: Raw = Raw(b"null")
 
 
+def failed_answer(call_id: str, why: str, *, is_late: bool = False) -> Answered:
+    """Return the answer for an attempt that failed. `is_late`: nobody knows whether the attempt succeeded later."""
+    return Answered(id=call_id, ok=False, code="unfinished" if is_late else "failed", message=why)
+
+
+def refused_answer(call_id: str, why: str) -> Answered:
+    """Return the answer to a request that this process can't carry out. Nothing was changed."""
+    return Answered(id=call_id, ok=False, code="unsupported", message=why)
+
+
 class Stirred(Struct, frozen=True):
     """Step: the agent began to work without a prompt, between two turns."""
 

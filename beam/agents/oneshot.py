@@ -16,6 +16,7 @@ from beam.agents.fields import Object
 from beam.agents.figures import Work, sum_by_model, sum_costs
 from beam.agents.images import replace_image_data
 from beam.base.errors import UnsupportedError
+from beam.base.typed_values import replace_surrogates
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import ANSWERS, BY_DEFAULT, Class, Denial, ModelUsage, SessionNote, Status, Unfinished, Usage
@@ -86,11 +87,6 @@ def prompt_argument(name: str, text: str) -> str:
             subject=name,
         )
     return replace_surrogates(text)
-
-
-def replace_surrogates(text: str) -> str:
-    """Return the text with lone surrogates replaced by U+FFFD, so that it can be encoded."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -185,6 +181,13 @@ class OutputSummary(Struct, kw_only=True):
             return [started]
         self.lost = f"{self.name} did not go on with session {turn.session_id}: this turn ran in a new one"
         return [started, events.Notice(text=self.lost, code="session_lost")]
+
+    def find_lost_session(self, turn: Turn, exit: Exit, proof: str) -> None:
+        """Record that the CLI has no session with the requested id, if the CLI's own sentence for this is on stderr:
+        `proof`, with the id in it."""
+        gone = proof.format(turn.session_id)
+        if turn.session_id and self.session_id is None and gone in exit.stderr_tail:
+            self.lost = gone
 
     def text(self, text: str) -> list[Event]:
         """Return the events to record when a piece of the agent's text is complete."""

@@ -229,11 +229,6 @@ class EventMaker:
             del self._told[next(iter(self._told))]
         return True
 
-    @property
-    def is_working(self) -> bool:
-        """Return whether a turn runs."""
-        return self._is_working
-
     def prompt(self, text: str, at: str) -> list[Event]:
         """Begin a turn, and return the event of its prompt. A turn without an end goes on, with its figures."""
         if not self._is_working:

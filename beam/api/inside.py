@@ -25,7 +25,8 @@ from beam.base.errors import (
     UnsupportedError,
     UsageError,
 )
-from beam.broker.inbox.compose import check_replies, check_text, deadline_at, replace_surrogates
+from beam.base.typed_values import replace_surrogates
+from beam.broker.inbox.compose import check_replies, check_text, deadline_at
 from beam.model.message import NAME, Message, Options, Payload, check_name, new_id
 from beam.model.outcome import Outcome
 from beam.model.settings import Limits

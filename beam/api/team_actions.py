@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from beam.api.inside import check_person
-from beam.base.errors import NotFoundError, UsageError
+from beam.base.errors import UsageError
 from beam.teams import act
 from beam.teams.act import TeamFiles
-from beam.teams.look import TeamsSnapshot
+from beam.teams.look import TeamsSnapshot, find_team
 from beam.teams.model import LEAD, Task
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
 from beam.teams.watch import homes
@@ -41,15 +41,10 @@ class TeamActions:
     def __init__(self, environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = ()) -> None:
         check_person(environ, "acts on a team")
         teams = [team for team in TeamsSnapshot(homes(environ, claude_homes)).teams() if team.roster is not None]
-        found = [team for team in teams if team.name == name] or [team for team in teams if name and name in team.name]
-        if not found:
-            raise NotFoundError(f"there is no team {name!r}", "beam team list", subject=name)
-        if len(found) > 1:
-            names = ", ".join(f"{team.name} ({team.home})" for team in found[:4])
-            raise UsageError(f"{name!r} matches {len(found)} teams: {names}", "give its whole name", subject=name)
-        self.team = found[0].name
-        self._is_stale = found[0].is_stale
-        self.files = TeamFiles(found[0].home, self.team)
+        team = find_team(teams, name)
+        self.team = team.name
+        self._is_stale = team.is_stale
+        self.files = TeamFiles(team.home, self.team)
 
     def send(self, to: str, text: str, *, sender: str = PERSON, summary: str = "") -> Delivery:
         """Put a message into a member's inbox. Raises UsageError if the text is a frame (a control message) of the

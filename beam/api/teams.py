@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from beam.agents.claude import history
 from beam.base.clock import parse_rfc3339
-from beam.base.errors import NotFoundError, UsageError
 from beam.model.events import Text, ToolCalled
 from beam.root.paths import state_dir
 from beam.secrets.redact import redact_event
@@ -19,7 +18,7 @@ from beam.teams import board, hooks_install
 from beam.teams.board import LastActivity, MailLine, TaskLine, TeamLine, TeamShown
 from beam.teams.diff import Team
 from beam.teams.hooks_install import InstallResult
-from beam.teams.look import TeamsSnapshot
+from beam.teams.look import TeamsSnapshot, find_team
 from beam.teams.model import when_ns
 from beam.teams.spool import sweep
 from beam.teams.stuck import Wait, stuck
@@ -83,14 +82,7 @@ class TeamsHere:
         return sorted(_redacted(waits), key=lambda wait: -wait.seconds)
 
     def _team(self, name: str) -> Team:
-        teams = self._look.teams()
-        found = [team for team in teams if team.name == name] or [team for team in teams if name and name in team.name]
-        if not found:
-            raise NotFoundError(f"there is no team {name!r}", "beam team list", subject=name)
-        if len(found) > 1:
-            names = ", ".join(f"{team.name} ({team.home})" for team in found[:4])
-            raise UsageError(f"{name!r} matches {len(found)} teams: {names}", "give its whole name", subject=name)
-        return found[0]
+        return find_team(self._look.teams(), name)
 
 
 def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShown]:

@@ -41,6 +41,11 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return known
 
 
+def replace_surrogates(text: str) -> str:
+    """Return the text with each lone surrogate replaced by U+FFFD, so that it can be encoded."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def escape_surrogates(value: Any) -> Any:
     """Return the value with each lone surrogate in its texts replaced by six plain characters, such as `\\udcff`.
 

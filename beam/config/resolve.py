@@ -128,7 +128,7 @@ class _CachedAgent(Struct, frozen=True):
 class Config(Struct, frozen=True, kw_only=True, dict=True):
     """All settings of a root.
 
-    `path` is the root's beam.yaml, None if there is none; `limits_origin` has the source of each limit.
+    `path` is the root's beam.yaml, None if there is none.
     """
 
     home: RootPaths
@@ -136,7 +136,6 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
     path: Path | None
     limits: Limits
     policy: Policy
-    limits_origin: Mapping[str, str]
     disabled: Mapping[str, str]  # adapter -> the source that disables it
     allow_fs: tuple[str, ...]
     files: tuple[tuple[str, ConfigFile], ...]  # (origin, file), the weakest first
@@ -333,14 +332,12 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
             if getattr(each, key):
                 hint = f"write it into {config_dir(environ) / USER_CONFIG_NAME}{more}"
                 raise Source(str(home.config_file)).error((key,), "only your own configuration can say this", hint)
-    limits, limits_origin = _merge([(origin, file.limits) for origin, file in files])
     return Config(
         home=home,
         adapters=adapters,
         path=next((file.path for origin, file in files if origin == BEAM_YAML), None),
-        limits=Limits(**limits),  # type: ignore[arg-type]
+        limits=Limits(**_merge([(origin, file.limits) for origin, file in files])[0]),  # type: ignore[arg-type]
         policy=Policy(**_merge([(origin, file.policy) for origin, file in files])[0]),  # type: ignore[arg-type]
-        limits_origin={**dict.fromkeys(Limits.__struct_fields__, DEFAULT), **limits_origin},
         disabled=_disabled_adapters(files, environ.get(DISABLE_VARIABLE, ""), adapters),
         allow_fs=tuple(dict.fromkeys(kind for _, file in files for kind in file.allow_fs)),
         files=files,

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from beam.base.errors import BeamError, ExitCode, NotFoundError
-from beam.broker.inbox.compose import replace_surrogates
+from beam.base.typed_values import replace_surrogates
 from beam.conversations import chat as chats
 from beam.conversations.budget import BudgetMeter
 from beam.conversations.changes import FolderChanges

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from beam.base.typed_values import replace_surrogates
 from beam.secrets.redact import may_contain_secret, redact, redact_pieces
 
 DEEPEST = 64  # parts in each other; a recording may have them, too
@@ -112,7 +113,7 @@ class Blanker:
         """Return a JSON value without its secrets; the same value if it has none. `data` are the bytes that the value
         was parsed from. A lone UTF-16 surrogate, which UTF-8 can't encode, becomes a replacement character."""
         if _HALF_CHARACTER.search(data):
-            value = map_strings(value, _whole_characters, _whole_characters)
+            value = map_strings(value, replace_surrogates, replace_surrogates)
         return map_strings(value, self.text, self.without_credentials) if self._may_be_in(data) else value
 
     def event(self, event: bytes) -> bytes:
@@ -240,10 +241,6 @@ def _is_binary(holder: Mapping[str, Any]) -> bool:
 
 def _unchanged(text: str) -> str:
     return text
-
-
-def _whole_characters(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def split_event(event: bytes) -> tuple[bytes, Any, bytes]:

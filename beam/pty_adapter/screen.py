@@ -48,7 +48,6 @@ class View(Struct, frozen=True):
     column: int = 0
     title: str = ""
     alternate: bool = False
-    cursor_shown: bool = True
     takes_pastes: bool = False
     rows_begun: int = 0  # by line feeds
     climbs: tuple[Climb, ...] = ()  # the last times that the cursor was sent up, or to a row by its number
@@ -115,7 +114,6 @@ class Screen:
             column=grid.cursor.x,
             title=self.title,
             alternate=grid is self._alternate,
-            cursor_shown=not grid.cursor.hidden,
             takes_pastes=self.bracketed_paste,
             rows_begun=grid.rows_begun,
             climbs=tuple(grid.climbs),

@@ -9,12 +9,25 @@ import time
 from collections.abc import Iterator, Sequence
 
 from beam.agents.claude import history
+from beam.base.errors import NotFoundError, UsageError
 from beam.teams import disk, model
 from beam.teams.diff import Diff, Team
 from beam.teams.tails import Tails, lines
 from beam.teams.watch import check_leads
 
 _RANK = {"session": 0, "config": 1, "task": 2, "inbox": 3}
+
+
+def find_team(teams: Sequence[Team], name: str) -> Team:
+    """Return the team with this name, or the only one whose name contains it. Raises NotFoundError, and UsageError if
+    several teams match."""
+    found = [team for team in teams if team.name == name] or [team for team in teams if name and name in team.name]
+    if not found:
+        raise NotFoundError(f"there is no team {name!r}", "beam team list", subject=name)
+    if len(found) > 1:
+        names = ", ".join(f"{team.name} ({team.home})" for team in found[:4])
+        raise UsageError(f"{name!r} matches {len(found)} teams: {names}", "give its whole name", subject=name)
+    return found[0]
 
 
 class TeamsSnapshot:

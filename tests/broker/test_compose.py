@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import BeamError, LimitError, NotFoundError, UsageError
-from beam.broker.inbox.compose import Caller, check_text, compose, replace_surrogates
+from beam.base.typed_values import replace_surrogates
+from beam.broker.inbox.compose import Caller, check_text, compose
 from beam.model.message import Message, Options, Payload, SessionContext, Spent, encode
 from beam.model.settings import Limits
 from tests.support.context import FakeClock

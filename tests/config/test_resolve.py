@@ -90,11 +90,6 @@ def test_limits_are_merged(folder: Folder) -> None:
     folder.user_config("limits: {hops: 3, grace: 1s}\nallow_fs: [nfs]").yaml("limits: {hops: 4}")
     loaded = folder.load()
     assert loaded.limits == Limits(hops=4, grace=1.0)
-    assert [loaded.limits_origin[name] for name in ("hops", "grace", "waiting")] == [
-        "beam.yaml",
-        "user config",
-        "default",
-    ]
     assert loaded.allow_fs == ("nfs",)
 
 

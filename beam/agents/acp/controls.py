@@ -11,7 +11,7 @@ from beam.agents.acp.options import Options, SettingKind, SettingRequest
 from beam.agents.base import raw_json
 from beam.agents.fields import object_of, objects_of, string
 from beam.agents.jsonrpc import PendingCalls, Reply
-from beam.agents.link import Act, Answered, Query, Set, Steer, Step
+from beam.agents.link import Act, Answered, Query, Set, Steer, Step, failed_answer, refused_answer
 
 CALL_S = 20.0
 _SETTINGS: dict[str, SettingKind] = {"model": "model", "effort": "thought_level"}
@@ -35,7 +35,7 @@ class Controls:
 
     def steer(self, steer: Steer) -> list[Step]:
         """Return the refusal of a text for the running turn, because the protocol can't pass one."""
-        return [_refused_answer(steer.id, f"{self._name} takes no text while it works")]
+        return [refused_answer(steer.id, f"{self._name} takes no text while it works")]
 
     def set(self, intent: Set, now: float) -> list[Step]:
         """Return the step that changes a setting of the session."""
@@ -43,11 +43,11 @@ class Controls:
             return self._set_mode(intent, now)
         kind = _SETTINGS.get(intent.name)
         if kind is None or not self.session_id:
-            return [_refused_answer(intent.id, f"{self._name} can't change {intent.name!r} in a running process")]
+            return [refused_answer(intent.id, f"{self._name} can't change {intent.name!r} in a running process")]
         setting = self._options.setting(kind, intent.value)
         if setting is None:
             found = ", ".join(self._options.values(kind)[:20]) or "none"
-            return [_refused_answer(intent.id, f"{self._name} has no {intent.name} {intent.value!r}; it has: {found}")]
+            return [refused_answer(intent.id, f"{self._name} has no {intent.name} {intent.value!r}; it has: {found}")]
         return self._change_setting(intent, kind, intent.value, setting, now)
 
     def _set_mode(self, intent: Set, now: float) -> list[Step]:
@@ -58,7 +58,7 @@ class Controls:
         if setting is None:
             words = " and ".join(["plan", "default"] if self._plan else ["default"])
             why = f"the live modes of {self._name} are {words}, not {intent.value[:40]!r}; what it may do is its access"
-            return [_refused_answer(intent.id, why)]
+            return [refused_answer(intent.id, why)]
         return self._change_setting(intent, "mode", wanted, setting, now)
 
     def _change_setting(
@@ -70,7 +70,7 @@ class Controls:
                 return [Answered(id=intent.id, ok=False, code=code, message=reply.error)]
             if not self._options.record_change(kind, value, object_of(reply.result)):
                 why = f"{self._name} did not take over the {intent.name} {intent.value!r}"
-                return [Answered(id=intent.id, ok=False, code="failed", message=why)]
+                return [failed_answer(intent.id, why)]
             return [Answered(id=intent.id)]
 
         method, given = setting
@@ -78,7 +78,7 @@ class Controls:
 
     def act(self, intent: Act) -> list[Step]:
         """Return the refusal of an action, because the protocol has no way to carry it out."""
-        return [_refused_answer(intent.id, f"{self._name} can't do {intent.name!r} in a running process")]
+        return [refused_answer(intent.id, f"{self._name} can't do {intent.name!r} in a running process")]
 
     def query(self, intent: Query) -> list[Step]:
         """Return the answer to a question about the session, from what the agent announced without being asked."""
@@ -89,9 +89,5 @@ class Controls:
         elif intent.name in _LISTED_KINDS and (values := self._options.values(_LISTED_KINDS[intent.name])):
             given = values
         else:
-            return [_refused_answer(intent.id, f"{self._name} does not report {intent.name!r}")]
+            return [refused_answer(intent.id, f"{self._name} does not report {intent.name!r}")]
         return [Answered(id=intent.id, result=raw_json(given))]
-
-
-def _refused_answer(call_id: str, why: str) -> Answered:
-    return Answered(id=call_id, ok=False, code="unsupported", message=why)

@@ -11,8 +11,8 @@ import base64
 
 from beam.agents.base import Content, Turn
 from beam.agents.fields import Object
-from beam.agents.oneshot import replace_surrogates
 from beam.base.digest import sha256
+from beam.base.typed_values import replace_surrogates
 
 _SYSTEM_TEXT = "Instructions for all of this session, not only for this message:\n\n{}\n\n"
 _CHANGED_SYSTEM_TEXT = "New instructions for all of this session, in place of the earlier ones:\n\n{}\n\n"

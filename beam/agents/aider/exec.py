@@ -14,8 +14,8 @@ from beam.agents.oneshot import (
     check_access,
     checked_session_id,
     model_flags,
-    replace_surrogates,
 )
+from beam.base.typed_values import replace_surrogates
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 

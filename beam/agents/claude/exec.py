@@ -14,6 +14,7 @@ from beam.agents.claude import tool_rules
 from beam.agents.claude.decode import FrameDecoder
 from beam.agents.oneshot import UUID, checked_session_id
 from beam.base.errors import UnsupportedError
+from beam.base.typed_values import replace_surrogates
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 from beam.model.settings import DEFAULT_LIMITS
@@ -156,7 +157,7 @@ def text_of(turn: Turn) -> str:
     text = f" {turn.text}" if turn.text.startswith("/") and not turn.slash else turn.text
     if turn.attach:
         text = f"{text}\n\n" + "\n".join(_mention(path) for path in turn.attach)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return replace_surrogates(text)
 
 
 def _mention(path: str) -> str:

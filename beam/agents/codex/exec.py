@@ -15,8 +15,9 @@ from pathlib import PurePosixPath
 
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex.decode import LineDecoder
-from beam.agents.oneshot import UUID, checked_session_id, model_flags, replace_surrogates
+from beam.agents.oneshot import UUID, checked_session_id, model_flags
 from beam.base.errors import UnsupportedError
+from beam.base.typed_values import replace_surrogates
 from beam.model.autoloaded import EVERY_ACCESS, AutoloadedFile
 from beam.model.message import Access
 

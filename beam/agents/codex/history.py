@@ -13,7 +13,7 @@ from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_j
 from beam.agents.codex import legacy
 from beam.agents.codex.trouble import UNASKED, end_in, failure_class
 from beam.agents.failures import unwrap_api_message
-from beam.agents.fields import Object, integer, obj, objects, string, strings
+from beam.agents.fields import Object, integer, message_text, obj, string, strings
 from beam.agents.figures import usage_of
 from beam.agents.oneshot import VERDICT_BY_END
 from beam.model import events
@@ -125,7 +125,7 @@ class _RolloutReader:
         if kind == "item_completed" and self.state == "":
             item = obj(payload, "item")
             is_prompt = string(item, "type") == "UserMessage"
-            return self._on_prompt(_text(item), string(payload, "turn_id")) if is_prompt else ()
+            return self._on_prompt(message_text(item), string(payload, "turn_id")) if is_prompt else ()
         if kind == "user_message" and self.state == "":
             self._is_legacy = True  # the thread's first line may be older than the turn
             return self._on_prompt(string(payload, "message"), self._last_turn_id)
@@ -181,7 +181,7 @@ class _RolloutReader:
         return ()
 
     def _on_answered(self, item: Object) -> Sequence[Event]:
-        return self._on_text(_text(item))
+        return self._on_text(message_text(item))
 
     def _on_text(self, text: str) -> Sequence[Event]:
         self._texts.append(text)
@@ -217,10 +217,6 @@ _ITEM_KINDS: dict[str, Callable[[_RolloutReader, Object], Sequence[Event]]] = {
     "CommandExecution": _RolloutReader._on_command,
     "FileChange": _RolloutReader._on_changed,
 }
-
-
-def _text(item: Object) -> str:
-    return "".join(string(part, "text") for part in objects(item, "content"))
 
 
 def usage_of_record(used: Object) -> Usage:

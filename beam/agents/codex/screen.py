@@ -12,8 +12,9 @@ import json
 
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex.exec import ACCESS, checked_session, folder_flags, temp_dir_env
-from beam.agents.oneshot import model_flags, replace_surrogates
+from beam.agents.oneshot import model_flags
 from beam.base.errors import UnsupportedError
+from beam.base.typed_values import replace_surrogates
 from beam.model.screen_profile import Dialog, Profile
 
 _DIALOG_BODY = r"^(?:  |$|› \d\. )"  # Codex's other rows begin further left, except the selected answer

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from beam.agents.codex import legacy
 from beam.agents.codex.history import usage_of_record
-from beam.agents.fields import Object, integer, obj, object_of, objects, string, strings
+from beam.agents.fields import Object, integer, message_text, obj, object_of, objects, string, strings
 from beam.agents.session_files import (
     RecordReader,
     Session,
@@ -221,7 +221,7 @@ class _Rollout(RecordReader):
     # -- items ---------------------------------------------------------------------------------------------------------
 
     def _on_item(self, item: Object, at: str) -> list[Event]:
-        maker, item_id, text = self._maker, string(item, "id"), _text(item)
+        maker, item_id, text = self._maker, string(item, "id"), message_text(item)
         match string(item, "type"):
             case "UserMessage":
                 return [] if self._is_told("user", text, "item", at) else maker.prompt(text, at)
@@ -293,7 +293,3 @@ class _Rollout(RecordReader):
 
 def _changes(step: Object, at: str) -> list[Event]:
     return [events.FileChanged(ts=at, path=path, kind="update") for path in obj(step, "changes")]
-
-
-def _text(item: Object) -> str:
-    return "".join(string(part, "text") for part in objects(item, "content"))

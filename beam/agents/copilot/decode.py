@@ -191,8 +191,5 @@ class LineDecoder:
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict. The CLI's own sentence on stderr proves that the requested session does not exist."""
-        summary = self._summary
-        gone = _NO_SESSION.format(self._turn.session_id)
-        if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:
-            summary.lost = gone
-        return verdict(self._turn, exit, summary)
+        self._summary.find_lost_session(self._turn, exit, _NO_SESSION)
+        return verdict(self._turn, exit, self._summary)

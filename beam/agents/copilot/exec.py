@@ -14,8 +14,8 @@ from beam.agents.oneshot import (
     checked_argument,
     checked_session_id,
     model_flags,
-    replace_surrogates,
 )
+from beam.base.typed_values import replace_surrogates
 from beam.model.message import Access
 
 _IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")

@@ -11,8 +11,9 @@ from beam.agents.base import Host, Launch, Turn
 from beam.agents.gemini import hooks, tool_rules
 from beam.agents.gemini.decode import LineDecoder
 from beam.agents.gemini.session import beam_session_id
-from beam.agents.oneshot import checked_session_id, model_flags, replace_surrogates
+from beam.agents.oneshot import checked_session_id, model_flags
 from beam.base.errors import UnsupportedError
+from beam.base.typed_values import replace_surrogates
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 

@@ -10,7 +10,7 @@ import glob
 from collections.abc import Sequence
 
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
-from beam.agents.fields import Object, integer, json_text, obj, objects, string
+from beam.agents.fields import Object, integer, json_text, message_text, obj, objects, string
 from beam.agents.figures import sum_calls
 from beam.model import events
 from beam.model.events import Event
@@ -56,7 +56,7 @@ class _ChatReader:
         if value is None:
             return (events.Unknown(what="not JSON"),) if self.state and line.strip() else ()
         match string(value, "type"):
-            case "user" if self.state == "" and _text(value).strip() == self._turn.text.strip():
+            case "user" if self.state == "" and message_text(value).strip() == self._turn.text.strip():
                 self.state = "working"
                 session_id, resumed = _session_id(self._turn), bool(self._turn.session_id)
                 return (events.SessionStarted(session_id=session_id, resumed=resumed, cwd=self._turn.cwd),)
@@ -79,7 +79,7 @@ class _ChatReader:
         )
 
     def _on_answered(self, value: Object) -> list[Event]:
-        message_id, text = string(value, "id"), _text(value)
+        message_id, text = string(value, "id"), message_text(value)
         self._model = string(value, "model") or self._model
         tokens = obj(value, "tokens")
         if tokens:
@@ -136,10 +136,3 @@ def _is_tool_result(value: Object) -> bool:
     """Return whether a record in the user's role holds tool results."""
     parts = objects(value, "content")
     return bool(parts) and all("functionResponse" in part for part in parts)
-
-
-def _text(value: Object) -> str:
-    content = value.get("content")
-    if isinstance(content, str):
-        return content
-    return "".join(string(part, "text") for part in objects(value, "content"))

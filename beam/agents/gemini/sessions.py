@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beam.agents.base import json_object
-from beam.agents.fields import Object, obj, objects, string, strings
+from beam.agents.fields import Object, message_text, obj, objects, string, strings
 from beam.agents.gemini.history import output_of, usage_of_call
 from beam.agents.session_files import (
     RecordReader,
@@ -89,7 +89,7 @@ class _Chat(RecordReader):
         at, kind = time_from_text(string(value, "timestamp")), string(value, "type")
         self._seen.add(string(value, "id"))
         if kind == "user":
-            text = _text(value)
+            text = message_text(value)
             is_told = not self._maker.is_new(f"user {string(value, 'id')}")
             return [] if is_told or not text.strip() or text.startswith(_CLI_TEXT) else self._maker.prompt(text, at)
         if kind == "gemini":
@@ -98,7 +98,7 @@ class _Chat(RecordReader):
         return [] if is_header else unknown_type(kind, _QUIET)
 
     def _on_answered(self, value: Object, at: str) -> list[Event]:
-        maker, message_id, text = self._maker, string(value, "id"), _text(value)
+        maker, message_id, text = self._maker, string(value, "id"), message_text(value)
         self._know(model=string(value, "model"))
         if tokens := obj(value, "tokens"):
             maker.count_call(message_id, usage_of_call(tokens))
@@ -122,10 +122,3 @@ class _Chat(RecordReader):
         if text.strip() and not calls:
             found += maker.end_turn(at, self.session.model)
         return found
-
-
-def _text(value: Object) -> str:
-    content = value.get("content")
-    if isinstance(content, str):
-        return content
-    return "".join(string(part, "text") for part in objects(value, "content"))

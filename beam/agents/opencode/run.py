@@ -12,10 +12,11 @@ import json
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import check_access, checked_argument, checked_session_id, replace_surrogates
+from beam.agents.oneshot import check_access, checked_argument, checked_session_id
 from beam.agents.opencode.decode import LineDecoder
 from beam.agents.opencode.rules import profile_rules
 from beam.base.errors import UnsupportedError
+from beam.base.typed_values import replace_surrogates
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 

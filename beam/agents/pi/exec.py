@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.oneshot import check_access, checked_session_id, model_flags, replace_surrogates
+from beam.agents.oneshot import check_access, checked_session_id, model_flags
 from beam.agents.pi.decode import LineDecoder
+from beam.base.typed_values import replace_surrogates
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam.agents.fields import Object, number, obj, objects, string
+from beam.agents.fields import Object, message_text, number, obj, objects, string
 from beam.agents.pi.decode import usage_of_call
 from beam.agents.session_files import (
     RecordReader,
@@ -60,10 +60,10 @@ class _Entries(RecordReader):
         maker, at, message = self._maker, time_from_text(string(value, "timestamp")), obj(value, "message")
         match string(message, "role"):
             case "user":
-                return maker.prompt(_text(message), at)
+                return maker.prompt(message_text(message), at)
             case "toolResult":
                 failed = message.get("isError") is True
-                return maker.on_returned(string(message, "toolCallId"), _text(message), at, is_error=failed)
+                return maker.on_returned(string(message, "toolCallId"), message_text(message), at, is_error=failed)
             case "assistant":
                 return self._on_answered(string(value, "id"), message, at)
             case role:
@@ -90,10 +90,3 @@ class _Entries(RecordReader):
             why = string(message, "errorMessage") or stop if stop in ("error", "aborted") else ""
             found += maker.end_turn(at, self.session.model, why=why)
         return found
-
-
-def _text(message: Object) -> str:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    return "".join(string(part, "text") for part in objects(message, "content"))

@@ -204,9 +204,7 @@ class LineDecoder:
         """Return the last events and the verdict. The session counts as lost if the CLI says on stderr that it does not
         exist."""
         summary = self._summary
-        gone = _NO_SESSION.format(self._turn.session_id)
-        if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:
-            summary.lost = gone
+        summary.find_lost_session(self._turn, exit, _NO_SESSION)
         emitted, found = verdict(self._turn, exit, summary)
         if _TURN_LIMIT_TEXT in exit.stderr_tail and not summary.ended and exit.stopped_by is None:
             found = msgspec.structs.replace(found, status=Status.LIMIT, class_=None, reason=_TURN_LIMIT_TEXT)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
-from beam.agents.oneshot import UUID, check_access, checked_argument, checked_session_id, replace_surrogates
+from beam.agents.oneshot import UUID, check_access, checked_argument, checked_session_id
 from beam.agents.qwen.decode import LineDecoder
+from beam.base.typed_values import replace_surrogates
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 

@@ -10,6 +10,7 @@ from beam.agents import link
 from beam.agents.base import Exit, native, raw_json
 from beam.agents.fields import Object, string
 from beam.agents.scripted.frames import FrameDecoder
+from beam.base.typed_values import replace_surrogates
 
 ANSWER_S = 30.0  # for the agent to become ready, and to begin a turn
 
@@ -82,12 +83,8 @@ class ScriptedLink:
 
 def _order(do: str, **fields: str) -> link.Send:
     return link.Send(
-        msgspec.json.encode({"do": do, **{name: _replace_surrogates(text) for name, text in fields.items()}}) + b"\n"
+        msgspec.json.encode({"do": do, **{name: replace_surrogates(text) for name, text in fields.items()}}) + b"\n"
     )
-
-
-def _replace_surrogates(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _answer_step(frame: Object) -> link.Answered:

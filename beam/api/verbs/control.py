@@ -12,6 +12,7 @@ from beam.api.methods import waiting_verb
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.clock import Steps
 from beam.base.errors import DiskError, NotFoundError, UsageError
+from beam.base.typed_values import replace_surrogates
 from beam.model.message import base_of
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class ControlVerbs(OpenedRoot):
     def edit(self, message_id: str, text: str) -> Steps[str]:
         """Change the text of a waiting message. Return what was done, as text."""
         self.check_person("edits messages")
-        from beam.broker.inbox.compose import check_text, replace_surrogates
+        from beam.broker.inbox.compose import check_text
 
         text = replace_surrogates(text)
         check_text(text, self.context.config.limits)
@@ -99,7 +100,7 @@ class ControlVerbs(OpenedRoot):
         """
         self.check_person("tells a running turn something")
         from beam.api import live
-        from beam.broker.inbox.compose import check_text, replace_surrogates
+        from beam.broker.inbox.compose import check_text
 
         text = replace_surrogates(text)
         check_text(text, self.context.config.limits)

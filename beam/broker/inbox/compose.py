@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from beam.base.clock import Clock, rfc3339
 from beam.base.errors import LimitError, NotFoundError, UsageError
+from beam.base.typed_values import replace_surrogates
 from beam.model.message import (
     Kind,
     Message,
@@ -145,11 +146,6 @@ def deadline_at(seconds: float, now_ns: int) -> str:
     range."""
     _check_number("deadline", seconds)
     return rfc3339(now_ns + int(seconds * 1e9))
-
-
-def replace_surrogates(text: str) -> str:
-    """Return the text with U+FFFD in place of every lone surrogate, because lone surrogates can't be encoded."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _check_words(**words: str | None) -> None:

@@ -15,9 +15,10 @@ from msgspec import Struct
 from beam.agents.base import Turn, json_object, raw_json
 from beam.agents.claude.dialogue import rights, wire
 from beam.agents.claude.dialogue.turn import message_uuid
-from beam.agents.claude.dialogue.wire import PendingCalls, Reply, answer_from_reply, failed_answer, refused_answer
+from beam.agents.claude.dialogue.wire import PendingCalls, Reply, answer_from_reply
 from beam.agents.fields import Object, integer, obj, object_of, objects, string, strings
-from beam.agents.link import Act, Answered, Query, Set, Steer, Step
+from beam.agents.link import Act, Answered, Query, Set, Steer, Step, failed_answer, refused_answer
+from beam.base.typed_values import replace_surrogates
 from beam.model.message import Access
 
 ShowResult = Callable[[Object], object]
@@ -121,7 +122,7 @@ class Controls:
             return [failed_answer(steer.id, "no turn runs that could take a text")]
         key = message_uuid("steer", steer.id)
         self._steers[key] = steer.id
-        return [wire.message(key, steer.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))]
+        return [wire.message(key, replace_surrogates(steer.text))]
 
     def on_mode(self, mode: str) -> None:
         """Record the permission mode that claude reports. Claude also begins and ends to plan on its own."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from beam.agents.base import raw_json
 from beam.agents.fields import Object, obj, string
-from beam.agents.link import Answered, Send, Step
+from beam.agents.link import Answered, Send, Step, failed_answer
 
 
 def message(key: str, text: str) -> Send:
@@ -107,13 +107,3 @@ def answer_from_reply(call_id: str, reply: Reply, show: Callable[[Object], objec
     if isinstance(shown, str):
         return [failed_answer(call_id, shown)]
     return [Answered(id=call_id, result=raw_json(shown))]
-
-
-def failed_answer(call_id: str, why: str, *, is_late: bool = False) -> Answered:
-    """Return the answer for an attempt that failed. `is_late`: nobody knows whether the attempt succeeded later."""
-    return Answered(id=call_id, ok=False, code="unfinished" if is_late else "failed", message=why)
-
-
-def refused_answer(call_id: str, why: str) -> Answered:
-    """Return the answer to a request that this process can't carry out. Nothing was changed."""
-    return Answered(id=call_id, ok=False, code="unsupported", message=why)

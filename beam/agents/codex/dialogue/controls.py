@@ -12,7 +12,7 @@ from beam.agents.base import json_object, raw_json
 from beam.agents.codex.dialogue.wire import Usage
 from beam.agents.fields import Object, object_of, objects, string
 from beam.agents.jsonrpc import PendingCalls, Reply
-from beam.agents.link import Act, Answered, Query, Set, Steer, Step
+from beam.agents.link import Act, Answered, Query, Set, Steer, Step, failed_answer, refused_answer
 
 CALL_S = 20.0
 _MODES = ("default", "plan")
@@ -33,14 +33,14 @@ class Controls:
     def steer(self, steer: Steer, turn_id: str, now: float) -> list[Step]:
         """Return the step that passes a text to the turn. The intent is answered once the agent has read the text."""
         if not turn_id:
-            return [_failed_answer(steer.id, "no turn runs that could take a text")]
+            return [failed_answer(steer.id, "no turn runs that could take a text")]
         self._steers.add(steer.id)
 
         def then(reply: Reply) -> list[Step]:
             if not reply.error or steer.id not in self._steers:
                 return []
             self._steers.discard(steer.id)
-            return [_failed_answer(steer.id, reply.error, is_late=reply.is_late)]
+            return [failed_answer(steer.id, reply.error, is_late=reply.is_late)]
 
         params: Object = {
             "threadId": self.thread_id,
@@ -61,7 +61,7 @@ class Controls:
     def on_turn_over(self) -> list[Step]:
         """Return the answers to the `Steer` intents whose texts were not read before the turn ended."""
         found: list[Step] = [
-            _failed_answer(id, "the turn was over before codex read it", is_late=True) for id in self._steers
+            failed_answer(id, "the turn was over before codex read it", is_late=True) for id in self._steers
         ]
         self._steers.clear()
         return found
@@ -79,13 +79,13 @@ class Controls:
                 return [self._update_settings(intent, {"collaborationMode": mode}, now)]
             case "mode":
                 why = f"codex's live modes are {' and '.join(_MODES)}, not {intent.value[:40]!r}"
-                return [_refused_answer(intent.id, why)]
-        return [_refused_answer(intent.id, f"codex can't change {intent.name!r} in a running process")]
+                return [refused_answer(intent.id, why)]
+        return [refused_answer(intent.id, f"codex can't change {intent.name!r} in a running process")]
 
     def _update_settings(self, intent: Set, change: Object, now: float) -> Step:
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [_failed_answer(intent.id, reply.error, is_late=reply.is_late)]
+                return [failed_answer(intent.id, reply.error, is_late=reply.is_late)]
             if intent.name == "model":
                 self.model = intent.value
             if intent.name == "mode":
@@ -101,13 +101,13 @@ class Controls:
 
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [_failed_answer(intent.id, reply.error, is_late=reply.is_late)]
+                return [failed_answer(intent.id, reply.error, is_late=reply.is_late)]
             models = objects(object_of(reply.result), "data")
             model = next((each for each in models if self.model in (each.get("id"), each.get("model"))), {})
             known = [string(each, "reasoningEffort") for each in objects(model, "supportedReasoningEfforts")]
             if known and intent.value not in known:
                 why = f"{self.model} has the efforts {', '.join(known)}, not {intent.value[:40]!r}"
-                return [_refused_answer(intent.id, why)]
+                return [refused_answer(intent.id, why)]
             return [self._update_settings(intent, {"effort": intent.value}, reply.now)]
 
         return [self._calls.call("model/list", {}, then, now + CALL_S)]
@@ -121,13 +121,13 @@ class Controls:
                 return [self._send_request("config/mcpServer/reload", {}, intent.id, lambda result: None, now)]
             case "mcp.reconnect":
                 return [
-                    _refused_answer(intent.id, "codex connects all its MCP servers anew, not one: leave the name out")
+                    refused_answer(intent.id, "codex connects all its MCP servers anew, not one: leave the name out")
                 ]
             case "mcp.call" if server and tool:
                 params: Object = {"threadId": self.thread_id, "server": server, "tool": tool}
                 params["arguments"] = object_of(given.get("arguments"))
                 return [self._send_request("mcpServer/tool/call", params, intent.id, dict, now)]
-        return [_refused_answer(intent.id, f"codex can't do {intent.name!r} in a running process")]
+        return [refused_answer(intent.id, f"codex can't do {intent.name!r} in a running process")]
 
     def query(self, intent: Query, now: float) -> list[Step]:
         """Return the step that asks the process, or the answer if beam knows it already."""
@@ -141,7 +141,7 @@ class Controls:
             return [Answered(id=intent.id, result=raw_json(modes))]
         ask = _QUERIES.get(intent.name)
         if ask is None:
-            return [_refused_answer(intent.id, f"codex can't tell {intent.name!r}")]
+            return [refused_answer(intent.id, f"codex can't tell {intent.name!r}")]
         method, show = ask
         params: Object = {"threadId": self.thread_id} if intent.name == "mcp" else {}
         return [self._send_request(method, params, intent.id, show, now)]
@@ -151,7 +151,7 @@ class Controls:
     ) -> Step:
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [_failed_answer(call_id, reply.error, is_late=reply.is_late)]
+                return [failed_answer(call_id, reply.error, is_late=reply.is_late)]
             return [Answered(id=call_id, result=raw_json(show(object_of(reply.result))))]
 
         return self._calls.call(method, params, then, now + CALL_S)
@@ -175,11 +175,3 @@ _QUERIES: dict[str, tuple[str, Callable[[Object], object]]] = {
     "account": ("account/read", lambda result: result.get("account")),
     "mcp": ("mcpServerStatus/list", _mcp_servers),
 }
-
-
-def _failed_answer(call_id: str, why: str, *, is_late: bool = False) -> Answered:
-    return Answered(id=call_id, ok=False, code="unfinished" if is_late else "failed", message=why)
-
-
-def _refused_answer(call_id: str, why: str) -> Answered:
-    return Answered(id=call_id, ok=False, code="unsupported", message=why)

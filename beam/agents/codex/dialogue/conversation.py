@@ -21,7 +21,7 @@ from beam.agents.codex.trouble import failure_class
 from beam.agents.fields import Object, obj, object_of, string
 from beam.agents.figures import NOTHING_YET
 from beam.agents.jsonrpc import Id, PendingCalls, Reply
-from beam.agents.oneshot import replace_surrogates
+from beam.base.typed_values import replace_surrogates
 from beam.model import events
 from beam.model.outcome import Class, Status, Total
 
