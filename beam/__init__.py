@@ -100,6 +100,7 @@ _LAZY = {
     "beam.conversations.run_options": "RunProgress StepBegan Warned",
     "beam.conversations.scenario": "Scenario",
     "beam.model.events": "AnyEvent Event RequestDifference",
+    "beam.model.given": "GivenMessage decode_given",
     "beam.model.message": "Access Message OptionFields Options Recording RuleLists",
     "beam.model.notification": "NotifyTarget",
     "beam.model.outcome": "Class Denial ModelCallCounts ModelUsage Outcome Status Unfinished Usage",
@@ -217,6 +218,7 @@ if TYPE_CHECKING:
     from beam.model import outcome as outcomes
     from beam.model import transcript as transcripts
     from beam.model.events import AnyEvent, Event, RequestDifference
+    from beam.model.given import GivenMessage, decode_given
     from beam.model.message import Access, Message, OptionFields, Options, Recording, RuleLists
     from beam.model.notification import NotifyTarget
     from beam.model.outcome import Class, Denial, ModelCallCounts, ModelUsage, Outcome, Status, Unfinished, Usage

@@ -37,11 +37,12 @@ class QueueItem(Struct, frozen=True, kw_only=True):
 
 class PendingMessage(Struct, frozen=True, kw_only=True):
     """The state of a message that has no outcome yet, as `beam show` prints it. `position` is the number of messages
-    that wait before it."""
+    that wait before it. `turn` is the number of its turn, null while it waits."""
 
     v: int = 1
     message_id: str
     agent: str
+    turn: int | None = None
     status: Literal["waiting", "running", "died"]
     attempt: int
     position: int
@@ -109,10 +110,13 @@ def _pending(paths: AgentPaths, message_id: str) -> PendingMessage:
             attempt, text = message.attempt, message.text
         except (FileNotFoundError, DiskError):
             box = "cur"
-    has_died = box != "new" and not is_worked_on(paths, read_state(paths.journal))
+    state = read_state(paths.journal)
+    has_died = box != "new" and not is_worked_on(paths, state)
+    turn = state.open_turn
     return PendingMessage(
         message_id=message_id,
         agent=paths.agent,
+        turn=turn.turn if turn is not None and turn.message_id == message_id else None,
         status="waiting" if box == "new" else "died" if has_died else "running",
         attempt=attempt,
         position=ahead,

@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'beam send claude --steer "Only the tests, please"',
         'beam send codex --context-from claude "Go on with this"',
         'beam send claude,codex "Name this function" --judge gemini',
+        "beam send --message job.json",
     ),
     "beam chat": (
         "beam chat claude",

@@ -86,7 +86,7 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
 def _read_part(path: str, call: Context) -> str:
     if path == "-":
         return _part_of_stdin(read_stdin(call))
-    return _decode(_read_file(path, call), path, call).rstrip("\n")
+    return _decode(read_file(path, call), path, call).rstrip("\n")
 
 
 def _part_of_stdin(text: str) -> str:
@@ -129,7 +129,7 @@ def json_object(given: str, call: Context, *, what: str = "--input") -> str:
     import msgspec
 
     hint = "give the tool's whole input, as beam asks --json has it"
-    text = given if given.lstrip().startswith("{") else _decode(_read_file(given, call), given, call)
+    text = _decode(read_object(given, call), given, call)
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
@@ -137,6 +137,11 @@ def json_object(given: str, call: Context, *, what: str = "--input") -> str:
     if not isinstance(value, dict):
         raise UsageError(f"{what} is no JSON object", hint)
     return text
+
+
+def read_object(given: str, call: Context) -> bytes:
+    """Return the bytes of `given` if it begins with `{`, else of the file `given`, or of stdin if `given` is `-`."""
+    return os.fsencode(given) if given.lstrip().startswith("{") else read_file(given, call)
 
 
 def read_stdin(call: Context) -> str:
@@ -172,7 +177,7 @@ def _decode(data: bytes, where: str, call: Context) -> str:
         return data.decode("utf-8", "replace")
 
 
-def _read_file(path: str, call: Context) -> bytes:
+def read_file(path: str, call: Context) -> bytes:
     """Return the bytes of a file, or of stdin for `-`. Raises NotFoundError, UsageError, LimitError."""
     if path == "-":
         return _read_stdin(call)
@@ -308,7 +313,7 @@ def read_schema(path: str | None, call: Context) -> str | None:
 
     if re.search(r"[\s,:]", path) and not os.path.exists(call.path(path)):  # noqa: PTH110 - pathlib's raises for a name that can't be
         return msgspec.json.encode(short_schema(path)).decode()
-    data = _read_file(path, call)
+    data = read_file(path, call)
     try:
         if not isinstance(msgspec.json.decode(data), dict):
             raise UsageError(f"{path} is not a JSON object", "a JSON Schema is one", subject=path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from msgspec import UNSET
@@ -18,7 +19,7 @@ from beam.cli.streams import is_interactive
 
 T = TypeVar("T")
 _session, _limit, _answer = group("Sessions"), group("Limits"), group("Answers")
-_several, _api_key = group("Several agents"), group("API key")
+_program, _several, _api_key = group("Messages from a program"), group("Several agents"), group("API key")
 
 app = App()
 
@@ -96,6 +97,13 @@ def send(
     key: str | None = _answer(
         None, "--key", metavar="K", help="Idempotency key: sending again with the same key returns the first outcome."
     ),
+    message: str | None = _program(
+        None,
+        "--message",
+        metavar="FILE",
+        help='Send this message: a JSON object with the fields of a message file, such as {"to": "claude", "payload": '
+        '{"text": "hi"}}.',
+    ),
     judge: str | None = _several(
         None, "--judge", metavar="AGENT", help="With several receivers: the agent that compares their answers."
     ),
@@ -132,14 +140,23 @@ def send(
     if no_wait and as_events:
         raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
     beam = call.beam
-    agent, words = _agent_and_words(call, agent, text or [])
+    data, said, words = None, None, text or []
+    if message is not None:
+        from beam import decode_given
+
+        _check_goes_with_message(given)
+        data = prompt.read_object(message, call)
+        said = decode_given(data)
+        agent = agent or said.to or default_agent(call, "send", ["--message", "FILE"])
+    else:
+        agent, words = _agent_and_words(call, agent, words)
     names = [_receiver_name(name) for name in agent.split(",")]
     is_several = "," in agent
     if (judge is not None or rubric is not None) and not is_several:
         raise UsageError("--judge compares the answers of several agents", "beam send A,B TEXT --judge C")
     if rubric is not None and judge is None:
         raise UsageError("--rubric is for --judge AGENT", "add it, or leave --rubric out")
-    prompt_text = prompt.read(words, file, call, schema)
+    prompt_text = prompt.read(words, file, call, schema) if data is None else ""
     if context_from is not None or context is not None:
         prompt_text = prompt.with_history(beam, prompt_text, context_from, context, is_alone=slash or key is not None)
     if steer:
@@ -149,7 +166,8 @@ def send(
         call.note(beam.steer(names[0], prompt_text))
         return 0
     asked = prompt.parse_word("--access", access, prompt.ACCESSES)
-    is_asked = asked is None and not no_wait and key is None and is_interactive(sys.stdin, sys.stderr)
+    is_keyed = key is not None or (said is not None and said.own_key is not None)
+    is_asked = asked is None and not no_wait and not is_keyed and is_interactive(sys.stdin, sys.stderr)
     given_options = {
         "attach": bool(attach),
         "budget": budget is not None,
@@ -182,9 +200,8 @@ def send(
     def compose(name: str) -> Message:
         default = [option for option, is_given in given_options.items() if is_given]
         access = beam.default_access(name, via, default) if is_asked else asked
-        return beam.message(
-            name,
-            prompt_text,
+        make = partial(beam.message, name, prompt_text) if data is None else partial(beam.message_from, data, name)
+        return make(
             wait=not no_wait,
             sender=sender,
             attach=[call.path(path) for path in attach],
@@ -195,27 +212,29 @@ def send(
         )
 
     if is_several:
+        if data is not None:
+            raise UsageError("--message is for one agent", "name one, or leave AGENT out where the message has a `to`")
         from beam.cli import several
 
         several.check_options(names, as_events=as_events, shield=shield, no_wait=no_wait, judge=judge)
         messages = [with_folder_trust(call, lambda name=name: compose(name)) for name in names]  # type: ignore[misc]
         return several.send(call, messages, judge=judge, rubric=rubric, no_wait=no_wait, as_json=as_json)
-    message = with_folder_trust(call, lambda: compose(names[0]))
+    made = with_folder_trust(call, lambda: compose(names[0]))
     if call.verbose and not beam.is_agent:
         call.detail(f"{names[0]} works in {beam.folder(names[0])}")
-    for note in beam.notes(message, waits=not no_wait):
+    for note in beam.notes(made, waits=not no_wait):
         call.note(note)
     if no_wait:
         from beam.cli.sent import put_and_print_id
 
-        put_and_print_id(call, message, as_json=as_json)
+        put_and_print_id(call, made, as_json=as_json)
         return 0
     from beam.cli.printer import Printer
 
     printer = Printer(as_json=as_json, as_events=as_events, call=call)
     try:
-        with printer.waiting(message.id, beam.progress(message)):
-            outcome = beam.deliver(message, printer.event)
+        with printer.waiting(made.id, beam.progress(made)):
+            outcome = beam.deliver(made, printer.event)
     except SignalledError as error:
         if isinstance(error.outcome, Outcome):
             printer.outcome(error.outcome)
@@ -267,6 +286,18 @@ def _check_steer_options(given: Mapping[str, object]) -> None:
                 f"--steer and --{name.removeprefix('as_').replace('_', '-')} don't go together",
                 "a text for the running turn is no message of its own",
             )
+
+
+def _check_goes_with_message(given: Mapping[str, object]) -> None:
+    """Raise UsageError for what does not go with --message, whose object has the text."""
+    for name in ("text", "file", "steer", "slash", "context_from", "context"):
+        if given[name]:
+            what = "a TEXT" if name == "text" else f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"--message and {what} don't go together", "the text is `payload: {text: …}` of the message"
+            )
+    if given["message"] == given["schema"] == "-":
+        raise UsageError("`-` is given twice, and stdin can be read once", "put one of the texts into a file")
 
 
 def with_folder_trust(call: Context, act: Callable[[], T]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from beam.api.verbs.sending import SendVerbs
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UsageError
 from beam.broker.holder.control import NO_KEPT_PROCESS
 from beam.model import events
-from beam.model.message import Message, Options, Payload, Recording, RuleLists, SessionContext
+from beam.model.message import Message, Options, Payload, Recording, RuleLists, SessionContext, encode, keyed_id
 from beam.process.program import fingerprint
 from tests.support.context import Root
 from tests.support.journals import closed, finished, record, started, turn
@@ -70,6 +71,54 @@ def test_a_message_is_what_was_asked_for(beam: Beam, tmp_path: Path) -> None:
         Options(model="m", new=True),
     )
     assert list(beam._receivers) == [full.id]
+
+
+def test_a_message_as_an_object_is_the_message_that_it_says(beam: Beam, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").touch()
+    (beam._cwd / "a.txt").touch()
+    plain = beam.message_from('{"to": "box", "payload": {"text": "hi"}}')
+    assert (plain.to, plain.text, plain.sender, plain.reply, plain.key) == ("box", "hi", "human", "wait", None)
+    said = {
+        "id": "t-1", "to": "box", "from": "worker", "type": "inject", "timestamp": "1970-01-01T00:00:00Z",
+        "payload": {"text": "hi", "attach": ["a.txt"], "cost": 1}, "session_context": {"session_id": "s"},
+        "deadline": "2023-11-14T22:13:22Z", "replies": 3, "hops": 9, "mine": [1],
+    }  # fmt: skip
+    full = beam.message_from(json.dumps(said).encode(), "box", attach=[tmp_path / "a.txt"], model="m")
+    assert (full.id, full.key, full.timestamp, full.type, full.actor) == (
+        keyed_id("box", "t-1"),
+        "t-1",
+        NOW,
+        "inject",
+        "human",
+    )
+    assert (full.sender, full.reply, full.replies, full.hops) == ("worker", "queue", 3, 0)
+    assert full.payload == Payload(text="hi", attach=(str(beam._cwd / "a.txt"), str(tmp_path / "a.txt")))
+    assert (full.session_context.session_id, full.deadline) == ("s", "2023-11-14T22:13:22.000000Z")
+    assert full.options == Options(model="m")
+    written = json.loads(encode(full))
+    assert (written["mine"], written["payload"]["cost"]) == ([1], 1)
+    assert beam.message_from(json.dumps({**said, "reply": "none", "replies": None})).reply == "none"
+    assert beam.message_from(json.dumps({**said, "replies": None}), sender="human", key="k").key == "k"
+
+
+def test_an_object_without_a_turn_of_its_sender_has_the_one_that_is_known(root: Root, beam: Beam) -> None:
+    record(root, "asker", *turn(1, "s1"))
+    said = {"to": "box", "from": "asker", "payload": {"text": "hi"}}
+    assert beam.message_from(json.dumps(said)).session_context == SessionContext(session_id="s1", turn_number=1)
+    said["session_context"] = {"turn_number": 5}
+    assert beam.message_from(json.dumps(said)).session_context == SessionContext(session_id="s1", turn_number=5)
+
+
+def test_an_object_that_does_not_fit_is_refused(beam: Beam) -> None:
+    hint = "name that agent, or leave `to` out"
+    with refused(UsageError, "the message is to 'worker', and not to box", hint):
+        beam.message_from('{"to": "worker", "payload": {"text": "hi"}}', "box")
+    with pytest.raises(UsageError, match="no agent is named; declared here: asker, box"):
+        beam.message_from('{"payload": {"text": "hi"}}')
+    with pytest.raises(UsageError, match="not a sender's name"):
+        beam.message_from('{"to": "box", "from": "../x", "payload": {"text": "hi"}}')
+    with pytest.raises(UsageError, match="`deadline` is 'soon', and not a time"):
+        beam.message_from('{"to": "box", "deadline": "soon", "payload": {"text": "hi"}}')
 
 
 @pytest.mark.slow

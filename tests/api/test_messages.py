@@ -97,7 +97,9 @@ def claimed(root: Root, agent: str = "worker") -> str:
 def test_a_message_whose_holder_died_is_said_to_have(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     message_id = claimed(root)
     place = root.place("worker")
-    running = PendingMessage(message_id=message_id, agent="worker", status="running", attempt=2, position=0, text="hi")
+    running = PendingMessage(
+        message_id=message_id, agent="worker", turn=1, status="running", attempt=2, position=0, text="hi"
+    )
     assert find_outcome(place, message_id) == running
     assert [item.box for item in queue_items(root.context, ["worker"])] == ["running"]
     monkeypatch.setattr("beam.process.tree.is_alive", lambda owner: False)

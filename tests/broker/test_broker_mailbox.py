@@ -15,6 +15,7 @@ from beam.broker.asking import mailbox
 from beam.broker.asking.follow import follow, outcome_in
 from beam.broker.holder.duty import ensure_running
 from beam.model import events
+from beam.model.message import SessionContext
 from beam.model.outcome import Class, Status
 from beam.model.settings import LEASE_S
 from beam.store.journal import read_state
@@ -255,3 +256,15 @@ def test_a_paused_mailbox_gives_nothing_out(root: Root) -> None:
     lease.close()
     assert recv(root) is None
     assert root.boxes("box") == {"new": [message.id]}
+
+
+def test_a_message_that_was_written_in_no_turn_is_shown_with_the_mailboxes_own(root: Root) -> None:
+    root.put("box", "by a person")
+    root.put("box", "by an agent", session_context=SessionContext(turn_number=7))
+    found = []
+    for _ in range(2):
+        message = mailbox.recv(root.context, root.place("box"), None)
+        assert message is not None
+        mailbox.reply(root.context, root.place("box"), message.id, "ok", failed=False)
+        found.append(message.session_context.turn_number)
+    assert found == [1, 7]

@@ -504,3 +504,38 @@ def test_a_chat_without_a_name_is_one_with_the_default_agent(inside: Inside) -> 
     with (inside.project / "beam.yaml").open("a") as config:
         config.write("defaults: {agent: bot}\n")
     assert inside("chat").err == "beam: beam chat needs a terminal; in a script: beam send bot TEXT\n"
+
+
+MESSAGE = '{"to": "box", "from": "asker", "payload": {"text": "hi"}, "mine": 1}'
+
+
+@pytest.mark.parametrize("place", ["file", "stdin", "word"])
+def test_a_message_as_an_object_is_put_as_it_says(inside: Inside, place: str) -> None:
+    (inside.project / "m.json").write_text(MESSAGE)
+    given = {"file": "m.json", "stdin": "-", "word": MESSAGE}[place]
+    assert inside("send", "--message", given, "--no-wait", stdin=MESSAGE).code == 0
+    found = inside("recv", "box", "--json").json
+    assert (found["from"], found["payload"]["text"], found["mine"], found["reply"]) == ("asker", "hi", 1, "queue")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("hi", "--message", "m"), "--message and a TEXT don't go together"),
+        (("--message", "m", "-f", "x"), "--message and --file don't go together"),
+        (("--message", "m", "--steer"), "--message and --steer don't go together"),
+        (("--message", "m", "--slash"), "--message and --slash don't go together"),
+        (("--message", "m", "--context-from", "box"), "--message and --context-from don't go together"),
+        (("--message", "-", "--schema", "-"), "`-` is given twice, and stdin can be read once"),
+    ],
+)
+def test_what_does_not_go_with_an_object_is_refused(inside: Inside, words: tuple[str, ...], said: str) -> None:
+    refused = inside("send", "box", *words, stdin="{}")
+    assert (refused.code, refused.err.partition(";")[0]) == (2, f"beam: {said}")
+
+
+def test_an_object_is_for_one_agent(inside: Inside) -> None:
+    refused = inside("send", "box,bot", "--message", '{"payload": {"text": "hi"}}')
+    assert (refused.code, refused.err.partition(";")[0]) == (2, "beam: --message is for one agent")
+    refused = inside("send", "--message", '{"payload": {"text": "hi"}}')
+    assert "name it first: beam send AGENT --message FILE; or" in refused.err

@@ -30,7 +30,7 @@ def test_a_closed_stdin_is_empty_and_a_folder_is_no_file(monkeypatch: pytest.Mon
     assert prompt._read_stdin(Context(directory=str(tmp_path))) == b""
     (tmp_path / "x").mkdir()
     with pytest.raises(UsageError) as raised:
-        prompt._read_file("x", Context(directory=str(tmp_path)))
+        prompt.read_file("x", Context(directory=str(tmp_path)))
     assert raised.value.message == "can't read x: Is a directory"
 
 

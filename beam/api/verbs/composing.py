@@ -12,6 +12,7 @@ from beam.agents import registry
 from beam.api import methods
 from beam.api.verbs.opened import OpenedRoot
 from beam.base import durations
+from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.broker.inbox.compose import HUMAN, Caller, compose
 from beam.broker.inbox.context import path_note
@@ -129,6 +130,63 @@ class ComposeVerbs(OpenedRoot):
         self._receivers = {made.id: receiver}
         _lend_key(made)
         return structs.replace(made, environment=fingerprint(self.environ, made.id))
+
+    def message_from(
+        self,
+        given: str | bytes,
+        agent: str | None = None,
+        *,
+        wait: bool = True,
+        sender: str | None = None,
+        attach: Sequence[Path | str] = (),
+        options: Options | None = None,
+        key: str | None = None,
+        deadline: float | str | None = None,
+        replies: int | None = None,
+        **more: Unpack[OptionFields],
+    ) -> Message:
+        """Return the message that `send` would send for a JSON object with the fields of a message file, after all
+        checks that are possible before sending: `beam.deliver(beam.message_from(line))`.
+
+        The object has at least `{"payload": {"text": "…"}}`. Its `to`, `from`, `key` (or else `id`), `session_context`,
+        `deadline` and `replies` count as the parameters of `message` do, and the parameters take precedence. The answer
+        to a message in the name of another agent is routed to that agent. Fields that beam does not know are kept. All
+        other fields of a message are given by beam.
+
+        Takes the parameters of `message`, and raises the same errors. Raises UsageError for an object that is no
+        message, that has options of its turn, or that is for another agent than `agent`.
+        """
+        from beam.model.given import decode_given, unknown_fields
+
+        methods.check_is_text(given=given.decode(errors="replace") if isinstance(given, bytes) else given)
+        said = decode_given(given)
+        if agent is not None and said.to not in (None, agent):
+            raise UsageError(
+                f"the message is to {str(said.to)[:80]!r}, and not to {agent}", "name that agent, or leave `to` out"
+            )
+        who = sender or said.sender
+        is_routed = not self.is_agent and who not in (None, HUMAN)
+        if replies is None:
+            replies = 0 if is_routed and said.reply == "none" and said.replies is None else said.replies
+        made = self.message(
+            agent or said.to or self.default_agent(),
+            said.payload.text,
+            wait=wait and not is_routed,
+            sender=who,
+            attach=[*(self._cwd / path for path in said.payload.attach), *methods.file_paths("attach", attach)],
+            options=options,
+            key=said.own_key if key is None else key,
+            deadline=deadline,
+            replies=replies,
+            **more,
+        )
+        if deadline is None and said.deadline is not None:
+            made = structs.replace(made, deadline=rfc3339(methods.time_ns("deadline", said.deadline)))
+        context = SessionContext(
+            session_id=said.session_context.session_id or made.session_context.session_id,
+            turn_number=said.session_context.turn_number or made.session_context.turn_number,
+        )
+        return structs.replace(made, session_context=context, original=unknown_fields(given))
 
     def default_access(self, agent: str, via: str | None, options: Collection[str] = ()) -> Access | None:
         """Return the access of a message for which the person at a terminal named none. It is `ask` if the turn's mode

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from beam.agents import registry
 from beam.base.clock import Steps, recorded_ns, rfc3339, run_blocking
@@ -60,7 +60,8 @@ def _acquire_lease(context: RootContext, paths: AgentPaths) -> Steps[AgentLease]
 
 def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Message | None:
     """Return the next message, claimed for `seconds`: the time in which it must be answered. The default is the `lease`
-    in the agent's settings, else the `lease` in the configured limits.
+    in the agent's settings, else the `lease` in the configured limits. A message that was written in no turn has the
+    number of the mailbox's own turn.
 
     Return None if no message waits, or if the queue is paused. Raises UnfinishedError while an earlier message is taken
     and not answered.
@@ -82,10 +83,16 @@ def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Mess
             claimed = lease.waiting.claim(entry)
             if claimed is not None:
                 _lend_message(lease.log, claimed[1], seconds)
-                return claimed[1]
+                return _with_turn_number(claimed[1], lease.log.state.turn)
         return None
     finally:
         lease.close()
+
+
+def _with_turn_number(message: Message, number: int) -> Message:
+    if message.session_context.turn_number is not None:
+        return message
+    return structs.replace(message, session_context=structs.replace(message.session_context, turn_number=number))
 
 
 def _lend_message(log: AgentLog, message: Message, seconds: float | None) -> None:
