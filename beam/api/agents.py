@@ -7,6 +7,7 @@ from msgspec import Struct
 from beam.agents import registry
 from beam.agents.base import Adapter, Card
 from beam.agents.features import Features, features
+from beam.api.find import is_of_run
 from beam.api.status import AgentStatus, folder_of, status_of
 from beam.base.errors import BeamError, CorruptError, NotFoundError
 from beam.broker.holder.registry import running_broker
@@ -21,7 +22,7 @@ from beam.turns.choice import REASON_ASKS, REASON_KEPT, REASON_NOT_KEPT, why_pro
 
 class AgentLine(Struct, frozen=True, kw_only=True):
     """One line of `beam agent list`. `installed` is the path of the agent's CLI; null if the CLI is missing, "" if the
-    agent needs none."""
+    agent needs none. `of_run`: only a scenario uses the agent."""
 
     agent: str
     adapter: str
@@ -32,6 +33,7 @@ class AgentLine(Struct, frozen=True, kw_only=True):
     installed: str | None
     description: str | None = None
     error: str | None = None
+    of_run: bool = False
 
 
 class AgentShown(Struct, frozen=True, kw_only=True):
@@ -64,6 +66,7 @@ def agent_line(context: RootContext, name: str) -> AgentLine:
     from beam.turns.choice import face_of
     from beam.turns.request import find_executable
 
+    of_run = is_of_run(context, context.home.agent(name))
     try:
         resolved = context.config.resolve(name)
         adapter = registry.adapter(resolved.settings.adapter)
@@ -76,7 +79,8 @@ def agent_line(context: RootContext, name: str) -> AgentLine:
             model=None,
             access=None,
             installed=None,
-            error=error.message,
+            error="only a scenario declares it" if of_run and isinstance(error, NotFoundError) else error.message,
+            of_run=of_run,
         )
     installed: str | None
     try:
@@ -96,6 +100,7 @@ def agent_line(context: RootContext, name: str) -> AgentLine:
         access=resolved.settings.access,
         installed=installed,
         description=resolved.settings.description or adapter.card.summary,
+        of_run=of_run,
     )
 
 

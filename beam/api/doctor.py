@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from beam.agents import registry
 from beam.agents.base import Adapter
 from beam.api.cli_answers import Answer, CliAnswers, Command
-from beam.api.find import agent_names, all_paths
+from beam.api.find import agent_names, all_paths, is_of_run
 from beam.api.root import check, path_text
 from beam.api.verify import find_damage
 from beam.base import own_program
@@ -146,7 +146,7 @@ def _agents(
     every: bool,
 ) -> Iterator[Check]:
     """Yield what is known at once, and ask the other CLIs. `clis` gets those, by what they were asked."""
-    declared = agent_names(context)
+    declared = agent_names(context, of_runs=every or bool(names))
     others = [name for name in registry.NAMES if name not in declared]
     unverified = [name for name in others if name in registry.ADAPTERS and registry.adapter(name).card.unverified]
     missing, built_in = list[Check](), list[str]()
@@ -210,7 +210,9 @@ def _find(context: RootContext, name: str, *, is_declared: bool) -> _Cli | Check
         executable = find_executable(adapter, resolved.settings, context.environ, context.home.project)
     except BeamError as error:
         if name in context.home.agents() and not context.is_agent(name):
-            note = f"it is not declared any more, and its files are kept; beam agent rm --purge {name} removes them"
+            is_scenario_only = is_of_run(context, context.home.agent(name))
+            state = "only a scenario declares it" if is_scenario_only else "it is not declared any more"
+            note = f"{state}, and its files are kept; beam agent rm --purge {name} removes them"
             return _check(what, "note", note)
         detail = "; ".join(filter(None, (error.message, error.hint)))
         if error.kind == "switched_off":

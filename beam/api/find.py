@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from beam.base.errors import NotFoundError, UsageError
+from beam.base.errors import BeamError, NotFoundError, UsageError
 from beam.broker.inbox.context import RootContext
 from beam.model.message import agent_of
+from beam.model.state import State
 from beam.root.paths import AgentPaths
 from beam.store.queue import Queue
 from beam.store.segment import read_state
@@ -29,10 +30,23 @@ def all_paths(context: RootContext, agents: list[str] | None = None) -> Iterator
         yield from paths.lanes()
 
 
-def agent_names(context: RootContext) -> list[str]:
-    """Return the names of all agents that are declared or have files here, sorted, without the archived ones."""
+def agent_names(context: RootContext, *, of_runs: bool = True) -> list[str]:
+    """Return the names of all agents that are declared or have files here, sorted, without the archived ones. Without
+    `of_runs`, also leave out the agents that only a scenario uses."""
     names = sorted({*context.config.names(), *context.home.agents()})
-    return [name for name in names if not context.home.agent(name).archived.exists()]
+    paths = [each for name in names if not (each := context.home.agent(name)).archived.exists()]
+    return [each.agent for each in paths if of_runs or not is_of_run(context, each)]
+
+
+def is_of_run(context: RootContext, paths: AgentPaths, state: State | None = None) -> bool:
+    """Return whether only a scenario uses the agent: it is a session that is not declared, and a run sent it the last
+    message. `state` is the agent's state, if the caller has read it."""
+    if "@" not in paths.agent or paths.agent in context.config.names():
+        return False
+    try:
+        return (state or read_state(paths.journal)).of_run
+    except BeamError:
+        return False
 
 
 def find_message(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
@@ -57,7 +71,7 @@ def find_message(context: RootContext, message_id: str) -> tuple[AgentPaths, str
     if not found:
         raise NotFoundError(
             f"there is no message {message_id} in {context.home.root}",
-            "beam queue list; beam log AGENT",
+            "beam queue list; beam log",
             subject=message_id,
         )
     if len(found) > 1:

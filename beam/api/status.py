@@ -8,8 +8,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from beam.api import turns_now
-from beam.api.find import queue_of
+from beam.api.find import is_of_run, queue_of
 from beam.api.turns_now import KeptProcess, OnceTurn, Running
+from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, DiskError, NotFoundError
 from beam.base.typed_values import escape_surrogates
 from beam.broker.inbox.context import RootContext
@@ -39,11 +40,12 @@ class LastOutcome(Struct, frozen=True, kw_only=True):
 class AgentStatus(Struct, frozen=True, kw_only=True):
     """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, archived, untrusted (the agent's
     messages wait until a person trusts the folder; `untrusted` says why), died (its holder died, and no other holder
-    took over). `oldest` is when the oldest waiting message was published (RFC 3339). `circuit`: closed, open (no
-    message is claimed until `circuit_until`), half open (one message will be tried). `once` has the agent's unfinished
-    `--once` messages; `waiting`, `dead`, `totals`, `last` and `state` include them. `estimated_usd` is the cost, by the
-    price table, of the turns whose CLI reported none. `folder` is where the agent works, "" if its settings can't be
-    read; `git` is that folder's place in git, null outside a repository."""
+    took over). `oldest` is when the oldest waiting message was published (RFC 3339). `dead` counts the dead letters of
+    the last 30 days (`limits: known_ids_days`) for whose outcome nobody waited. `circuit`: closed, open (no message is
+    claimed until `circuit_until`), half open (one message will be tried). `once` has the agent's unfinished `--once`
+    messages; `waiting`, `dead`, `totals`, `last` and `state` include them. `estimated_usd` is the cost, by the price
+    table, of the turns whose CLI reported none. `folder` is where the agent works, "" if its settings can't be read;
+    `git` is that folder's place in git, null outside a repository. `of_run`: only a scenario uses the agent."""
 
     agent: str
     adapter: str
@@ -66,16 +68,24 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     folder: str = ""
     git: GitPlace | None = None
     estimated_usd: float | None = None
+    of_run: bool = False
+
+    @property
+    def is_left_over(self) -> bool:
+        """Return whether the agent is one of a scenario, has nothing to do, and needs nobody's eye."""
+        is_at_rest = self.state == "idle" and self.kept is None and not self.error
+        return self.of_run and is_at_rest and not (self.waiting or self.dead)
 
 
 def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
     """Return the agent's current state. A damaged journal or configuration is reported in the result, not raised."""
     adapter, error, circuit, state = "", None, "closed", State(agent=paths.agent)
+    now_ns, is_read = context.clock.now_ns(), False
     works_in = ""
     try:
         directories.check_paths(context.home, paths)
-        state = read_state(paths.journal)
-        circuit = circuit_state(state, context.clock.now_ns())
+        state, is_read = read_state(paths.journal), True
+        circuit = circuit_state(state, now_ns)
         settings = context.config.resolve(paths.agent).settings
         adapter, works_in = settings.adapter, folder_of(context, settings)
     except BeamError as trouble:
@@ -86,7 +96,8 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
     queue = queue_of(paths)
     waiting = queue.entries("new")
     once = turns_now.once_turns(paths)
-    sums = turns_now.sums_with_lanes(paths, state)
+    since_ts = rfc3339(max(0, now_ns - context.config.limits.known_ids_ns))
+    sums = turns_now.sums_with_lanes(paths, state, since_ts)
     running = turns_now.running_turn(state, paths)
     words = {turn.state for turn in once}
     now = state.activity
@@ -105,7 +116,7 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
         adapter=adapter,
         state=now,
         waiting=len(waiting) + sum(turn.state == "waiting" for turn in once),
-        dead=len(queue.entries("dead")) + sums.dead,
+        dead=turns_now.count_unseen(paths, state if is_read else None, since_ts) + sums.dead,
         oldest=_oldest_timestamp(paths, waiting),
         running=running,
         session_id=state.session.session_id if state.session else None,
@@ -124,6 +135,7 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
         folder=works_in,
         git=git_place(Path(works_in)) if works_in else None,
         estimated_usd=_estimate(sums.totals),
+        of_run=is_of_run(context, paths, state),
     )
 
 

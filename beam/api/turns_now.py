@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from beam.base.errors import BeamError
 from beam.model.events import AnyEvent, ToolCalled, ToolReturned, TurnStarted, UsageSeen
 from beam.model.outcome import Usage
-from beam.model.state import OutcomeRecord, State, Totals
+from beam.model.state import DEAD, OutcomeRecord, State, Totals
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.lock import is_held
@@ -86,7 +86,8 @@ class OnceTurn(Struct, frozen=True, kw_only=True):
 
 
 class AgentSums(Struct, frozen=True, kw_only=True):
-    """Sums over an agent and its lanes: totals, the newest outcome, and the number of dead letters in its lanes."""
+    """Sums over an agent and its lanes: totals, the newest outcome, and the number of unseen dead letters in its
+    lanes."""
 
     totals: Totals
     last: OutcomeRecord | None
@@ -205,16 +206,28 @@ def _claimed_state(lane: AgentPaths, queue: Queue, entry: Entry) -> Literal["run
     return "died" if entry in queue.entries("cur") else None
 
 
-def sums_with_lanes(agent: AgentPaths, state: State) -> AgentSums:
-    """Return the sums of the agent and its lanes. A lane with a damaged journal is skipped."""
+def count_unseen(paths: AgentPaths, state: State | None, since_ts: str) -> int:
+    """Return the number of dead letters that a person may not know of: nobody waited for the outcome, and the message
+    ended at `since_ts` or later. If the journal is damaged (`state` is None), all dead letters count."""
+    entries = Queue(paths.queue, paths.put_lock).entries("dead")
+    if state is None:
+        return len(entries)
+    found = [known for entry in entries if (known := state.known.get(entry.id)) is not None]
+    return sum(known.at >= since_ts and not (known.phase == DEAD and known.is_told) for known in found)
+
+
+def sums_with_lanes(agent: AgentPaths, state: State, since_ts: str) -> AgentSums:
+    """Return the sums of the agent and its lanes. Of a lane with a damaged journal, only the dead letters count.
+    `since_ts` is as in `count_unseen`."""
     totals, last, dead = Totals(), state.last, 0
     totals.add_totals(state.totals)
     for lane in agent.lanes():
-        dead += len(Queue(lane.queue, lane.put_lock).entries("dead"))
         try:
             found = read_state(lane.journal)
         except BeamError:
+            dead += count_unseen(lane, None, since_ts)
             continue
+        dead += count_unseen(lane, found, since_ts)
         totals.add_totals(found.totals)
         if found.last is not None and (last is None or found.last.at > last.at):
             last = found.last

@@ -22,7 +22,7 @@ app = App("List, show, add, fork, rename, archive, change, release and remove ag
 @app.verb("list")
 def list_(
     call: Context,
-    every: bool = option(False, "--all", help="Also list all adapters, used or not."),
+    every: bool = option(False, "--all", help="Also list the agents of scenarios, and all adapters, used or not."),
     matrix: bool = option(False, "--matrix", help="Show instead what each agent CLI could do in tests."),
     as_json: bool = option(False, "--json", help="Print JSON Lines, one object per agent or cell."),
 ) -> None:
@@ -36,7 +36,7 @@ def list_(
         _print_matrix(as_json)
         return
     declared = call.beam.agents(all=every)
-    found = declared or call.beam.agents(all=True)
+    found = declared or [line for line in call.beam.agents(all=True) if not line.of_run]
     if as_json:
         write_json_lines(found)
         return

@@ -172,7 +172,7 @@ class _Position:
     def next_words(self, current: str, call: Context) -> Iterator[str]:
         """Yield the possible next words."""
         if self._option is not None:
-            yield from self._option_values(self._option, call)
+            yield from self._option_values(self._option, current, call)
         elif current.startswith("-") and not self._is_text:
             for option in self._options():
                 if not option.hidden:
@@ -185,12 +185,12 @@ class _Position:
                 last = arguments[-1]
                 here = arguments[self._arguments] if self._arguments < len(arguments) else last
                 if self._arguments < len(arguments) or last.nargs == -1:
-                    yield from self._candidates_for(here.metavar or "", call)
+                    yield from self._candidates_for(here.metavar or "", current, call)
 
     def _options(self) -> list[Any]:
         return [each for each in self._command.get_params(self._ctx) if each.param_type_name == "option"]
 
-    def _option_values(self, option: Any, call: Context) -> Iterable[str]:
+    def _option_values(self, option: Any, current: str, call: Context) -> Iterable[str]:
         names = set(option.opts)
         if names & _FILE_OPTIONS:
             return [":"]
@@ -201,19 +201,20 @@ class _Position:
                 return values
         if "--model" in names:
             return _try_lookup(call.beam.models)
-        return self._candidates_for("AGENT", call) if "--agent" in names else []
+        return self._candidates_for("AGENT", current, call) if "--agent" in names else []
 
-    def _candidates_for(self, metavar: str, call: Context) -> Iterator[str]:
-        if metavar in _AGENT_METAVARS:
-            yield from _try_lookup(lambda: [line.agent for line in call.beam.agents(all=True)])
+    def _candidates_for(self, metavar: str, current: str, call: Context) -> Iterator[str]:
+        if metavar in _AGENT_METAVARS:  # an agent of a scenario is offered only to those who began to type its name
+            lines = _try_lookup(lambda: call.beam.agents(all=True))
+            yield from (line.agent for line in lines if current or not line.of_run)
         if metavar in _ID_METAVARS:
             yield from _try_lookup(lambda: call.beam.message_ids(_MAX_IDS))
         if metavar in ("FILE", "[FILE]", "DIR", "[DIR]"):
             yield ":"
 
 
-def _try_lookup(lookup: Any) -> list[str]:
-    """Return the words that `lookup` finds. Return an empty list if `lookup` fails, because nobody reads an error while
+def _try_lookup(lookup: Any) -> list[Any]:
+    """Return what `lookup` finds. Return an empty list if `lookup` fails, because nobody reads an error while
     typing."""
     try:
         return list(lookup())

@@ -73,7 +73,7 @@ def watch(
         raise UsageError(f"--follow and {other} don't go together", "leave one out")
     if until_idle and (every or now or event is not None):
         other = "--all" if every else "--now" if now else "--event"
-        raise UsageError(f"--until-idle and {other} don't go together", "beam watch --until-idle [AGENT]...")
+        raise UsageError(f"--until-idle and {other} don't go together", "leave one out")
     stream = Stream(sys.stdout, as_json=as_json, plain=plain, verbose=call.verbose)
     codes, was_idle = ExitCodes(), False
     cursor = open_cursor(after, call.environ) if after is not None else None
@@ -81,7 +81,7 @@ def watch(
     begin = since_time(seconds) if seconds is not None else cursor.since if cursor is not None else ""
     now = now or event is not None
     history = now or begin != ""
-    names = [call.beam.agent(name).agent for name in agent or []]
+    names = [line.agent for line in call.beam.status(agent)] if agent else []
     wanted = Wanted(agents=tuple(member or ()), teams=tuple(team or ()), types=tuple(types or ()))
     live, foreign = None, None
     if not names:
@@ -248,7 +248,9 @@ def status(
         None, "--by", metavar="WORD", help="With --usage: `tool` prints the calls of each tool instead."
     ),
     metrics: bool = option(False, "--metrics", help="Print all figures in Prometheus' text format."),
-    every: bool = option(False, "--all", help="Show the agents of all roots, and sessions that beam did not start."),
+    every: bool = option(
+        False, "--all", help="Show the agents of all roots and of scenarios, and sessions that beam did not start."
+    ),
     as_json: bool = option(False, "--json", help="Print JSON Lines, one object per line."),
 ) -> None:
     """Show the current state of each agent."""
@@ -263,11 +265,11 @@ def status(
     if metrics:
         import time
 
-        found, used = call.beam.status(agent or []), call.beam.usage(agent or [])
+        found, used = call.beam.status(agent or [], all=True), call.beam.usage(agent or [])
         render.print_metrics(found, used, broker=call.beam.broker() is not None, now=time.time())
         return
     if usage and by is not None:
-        found = call.beam.status(agent or [])
+        found = call.beam.status(agent or [], all=True)
         if as_json:
             for line in found:
                 for name, tool in line.totals.by_tool.items():
@@ -297,6 +299,8 @@ def status(
         is_elsewhere = os.path.realpath(call.cwd) != os.path.realpath(call.beam.home.project)
         write_note = call.note if is_elsewhere or any(line.git is not None for line in found) else call.detail
         write_note(f"the agents of {render.project_line(call.beam.home.project, found)}")
+    elif call.beam.status(all=True):
+        call.note(f"only scenarios used agents in {call.beam.home.project}; beam status --all shows them")
     else:
         call.note(f'no agent was used in {call.beam.home.project} yet; beam send claude "hello"')
 

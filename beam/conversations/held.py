@@ -29,7 +29,7 @@ from beam.broker.inbox.put import put
 from beam.broker.serving.kind import RUN
 from beam.broker.serving.server import Server
 from beam.model.events import Event
-from beam.model.message import Message, Options, base_of
+from beam.model.message import RUN_ACTOR, Message, Options, base_of
 from beam.model.outcome import Outcome, Status
 from beam.model.state import DEAD
 from beam.process import tree
@@ -99,7 +99,9 @@ class HeldAgents:
                 limits=context.config.limits,
                 options=msgspec.structs.replace(options, new=is_new),
             )
-            message = msgspec.structs.replace(message, environment=fingerprint(context.environ, message.id))
+            message = msgspec.structs.replace(
+                message, actor=f"{RUN_ACTOR}{self._name}", environment=fingerprint(context.environ, message.id)
+            )
             return await self._run(lease, message, seen, asked)
 
         return await self._lend(paths, work, asked)

@@ -39,11 +39,13 @@ NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z"
 ID = re.compile(r"(?=.{1,96}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")
 _SESSION_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z"
 NAME_RULE = (
-    "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit; a session is AGENT@NAME, "
+    "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit; a session is like claude@review, "
     "up to 64 in all"
 )
 _LARGEST_COUNT = 10**9  # a larger count in a message is a mistake, and could overflow when it is increased
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: sorts like the number it writes
+
+RUN_ACTOR = "run "  # how the `actor` of a scenario's message begins; its name follows
 
 Access = Literal["read", "edit", "full", "ask"]
 RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}  # an access includes those below it
@@ -188,6 +190,8 @@ class Message(Struct, frozen=True, kw_only=True):
     nothing that the agent was not allowed to do or was denied (None: as with `at_most`). `environment` is a fingerprint
     of the sender's environment. A holder that keeps a process compares it with the fingerprint of its own environment
     (None: any environment is accepted). Nothing else about the environment can be learned from the fingerprint.
+    `actor` is who sent it in the sender's name: a person, an agent, or a scenario (`run NAME`); None: the sender
+    itself.
     `only_by` identifies the process of a run that alone may run the message, with the run's settings: if that process
     is gone, the message is dropped ("" or UNSET: any holder runs it).
     """

@@ -43,6 +43,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     deaths_before_prompt: int = 3
     start_attempts: int = 10  # of one message, while the system has no room to start its agent
 
+    @property
+    def known_ids_ns(self) -> int:
+        """Return for how long a journal remembers a message that is over. That is at least a minute, because a process
+        that waits for the message must still find it."""
+        return max(60, self.known_ids_days * 24 * 3600) * 1_000_000_000
+
 
 DEFAULT_LIMITS = Limits()
 

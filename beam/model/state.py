@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, field, structs
 
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
-from beam.model.message import RuleLists
+from beam.model.message import RUN_ACTOR, RuleLists
 from beam.model.outcome import COST_DIGITS, Class, Status, Total, Usage
 from beam.model.settings import MAX_FAILURES, is_answer, is_trouble
 
@@ -25,6 +25,7 @@ QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
 )
 
 REMOVED_CODE = "removed"  # the code of the notice that comes before a removed agent's messages are given up
+DIED_REASON = "holder_died"  # why a message was requeued or given up: the process died that was to run it
 SHORTAGE_REASON = "shortage"  # why a message was requeued: the system had no room to start its agent
 
 
@@ -35,7 +36,8 @@ class MessageRecord(Struct, kw_only=True, gc=False):
     message's last outcome (turn.finished or message.dead), None if there is no outcome yet. `revision` counts edits.
     `deaths` counts the holders that died before the agent was started, and `shortages` counts the starts for which the
     operating system had no resources; a requeue for any other reason sets both to 0. `at` is the time of the message's
-    last event.
+    last event. `is_told`: the sender waits for the outcome; False for a dead letter that was retried, because nobody
+    may wait for that attempt, and for one that a dead holder left, because the sender may have died with it.
     """
 
     phase: str
@@ -48,6 +50,7 @@ class MessageRecord(Struct, kw_only=True, gc=False):
     at: str = ""
     status: Status | None = None
     not_before: str | None = None
+    is_told: bool = False
 
 
 class Session(Struct, kw_only=True):
@@ -209,6 +212,7 @@ class State(Struct, kw_only=True):
     answer; `answered` are the last 50 requests to the holder that were carried out or refused. `places` has the queue
     position of each message that is not over. The position is part of the name of the message's file, so the file is
     found without a search. `left_out` is the last notice about untrusted files that the agent's CLI is kept from.
+    `of_run`: a scenario sent the last message.
     """
 
     v: int = 1
@@ -231,6 +235,7 @@ class State(Struct, kw_only=True):
     answered: list[str] = []
     places: dict[str, int] = {}
     left_out: str = ""
+    of_run: bool = False
 
     @property
     def activity(self) -> str:
@@ -281,7 +286,9 @@ def _message_record(state: State, event: events.Event) -> MessageRecord | None:
 
 def _on_message_queued(state: State, event: events.MessageQueued) -> None:
     known = _message_record(state, event)
+    state.of_run = event.actor is not None and event.actor.startswith(RUN_ACTOR)
     if known is not None:
+        known.is_told = event.reply == "wait"
         known.digest, known.revision = event.digest, event.revision
         if event.message_id is not None and event.position:
             state.places[event.message_id] = event.position
@@ -298,12 +305,13 @@ def _on_message_requeued(state: State, event: events.MessageRequeued) -> None:
         state.totals.retries += 1
     known = _message_record(state, event)
     if known is not None:
-        if event.reason == "holder_died":
+        if event.reason == DIED_REASON:
             known.deaths += 1
         elif event.reason == SHORTAGE_REASON:
             known.shortages += 1
         else:
             known.deaths = known.shortages = 0
+        known.is_told = known.is_told and known.phase != DEAD
         known.phase, known.attempt, known.not_before = QUEUED, event.attempt, event.not_before
     if state.open_turn is not None and state.open_turn.message_id == event.message_id:
         state.open_turn = None
@@ -326,6 +334,7 @@ def _on_message_dead(state: State, event: events.MessageDead) -> None:
             at=event.ts,
         )
     known.phase, known.attempt = DEAD, event.attempt
+    known.is_told = known.is_told and event.reason != DIED_REASON and event.status is not Status.UNKNOWN
     state.places.pop(event.message_id or "", None)
     if state.open_turn is not None and state.open_turn.message_id == event.message_id:
         state.open_turn = None

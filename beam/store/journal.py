@@ -44,8 +44,6 @@ from beam.store.segment import (
 __all__ = ["Journal", "LineDecoder", "Reader", "Segment", "read_event", "read_state", "segments"]
 
 _OUTCOME_EVENTS = (events.TurnFinished, events.TurnClosed, events.MessageDead)  # the reserve may be freed for these
-_DAY_NS = 24 * 3600 * 1_000_000_000
-_MINUTE_NS = 60 * 1_000_000_000
 E = TypeVar("E", bound=Event)
 
 
@@ -184,8 +182,7 @@ class Journal:
 
     def _begin_segment(self) -> None:
         now = self._clock.now_ns()
-        kept = max(_MINUTE_NS, self._limits.known_ids_days * _DAY_NS)  # who waits for a message must still find it
-        forget_old_messages(self.state, rfc3339(max(0, now - kept)))
+        forget_old_messages(self.state, rfc3339(max(0, now - self._limits.known_ids_ns)))
         snapshot = Snapshot(
             agent=self.agent,
             ts=self._stamp_time(),

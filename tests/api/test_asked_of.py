@@ -70,7 +70,7 @@ def test_states_are_those_of_the_named_agents_or_of_all_that_are_declared(
 ) -> None:
     asked = Asked("beam.api.status.status_of", monkeypatch)
     assert beam.status(["box"]) == [asked.answer]
-    assert beam.status() == [asked.answer] * 3
+    assert beam.status(all=True) == [asked.answer] * 3
     agents = ("box", "bot", "box", "other")
     assert asked.given == [((beam.context, place(beam, agent)), {}) for agent in agents]
 

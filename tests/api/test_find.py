@@ -70,7 +70,7 @@ def test_what_names_no_message_says_what_would(root: Root) -> None:
     with refused(UsageError, "'aaa' is too short to name a message", "give at least four characters of its end"):
         find_message(root.context, "aaa")
     said = f"there is no message box-9aaaa in {root.context.home.root}"
-    with refused(NotFoundError, said, "beam queue list; beam log AGENT", subject="box-9aaaa"):
+    with refused(NotFoundError, said, "beam queue list; beam log", subject="box-9aaaa"):
         find_message(root.context, "box-9aaaa")
     said = "aaaa matches 5 messages: box-0aaaa, box-1aaaa, box-2aaaa, box-3aaaa"
     with refused(UsageError, said, "give more characters of its end", subject="aaaa"):

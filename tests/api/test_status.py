@@ -45,3 +45,22 @@ def test_a_kept_terminal_is_told_only_while_its_holder_lives(root: Root, is_aliv
     lease.log.record(events.AgentKept(pid=1), turn=1, message_id="worker-m")
     lease.close()
     assert (status_of(root.context, root.place("worker")).kept is not None) == is_alive
+
+
+def test_a_dead_letter_counts_for_as_long_as_the_journal_remembers_it(root: Root) -> None:
+    message = root.put("worker")
+    lease = root.hold("worker")
+    lease.log.record(events.MessageQueued(sender="human", digest="d"), message_id=message.id)
+    lease.log.record(events.MessageDead(reason="failed"), message_id=message.id, sync=True)
+    lease.log.queue.move(lease.log.queue.entries("new")[0], "dead")
+    lease.close()
+    days = root.context.config.limits.known_ids_days
+    root.clock.sleep(days * 86400 - 60)
+    assert status_of(root.context, root.place("worker")).dead == 1
+    root.clock.sleep(120)
+    assert status_of(root.context, root.place("worker")).dead == 0
+    (root.place("worker").queue / "dead" / "00000000000000000009-worker-forgotten.json").write_bytes(b"{}")
+    assert status_of(root.context, root.place("worker")).dead == 0
+    (segment,) = root.place("worker").journal.glob("*.jsonl")
+    segment.write_bytes(b"junk\n" + segment.read_bytes())
+    assert status_of(root.context, root.place("worker")).dead == 2, "nobody can know which of them were seen"

@@ -201,16 +201,17 @@ def test_sums_are_of_the_agent_and_its_lanes(root: Root) -> None:
     root.clock.sleep(5)
     for name in ("aaaa", "bbbb", "cccc"):
         paths = lane(root, name, put=False)
-        body = finished(message_id=name, cost_usd=0.25, usage=Usage(input_tokens=10))
-        record(root, "worker", started(message_id=name), body, closed(message_id=name), lane=name)
-        (paths.queue / "dead" / f"00000000000000000001-worker-{name}.json").write_bytes(b"{}")
+        message = f"worker-{name}"
+        body = finished(message_id=message, cost_usd=0.25, usage=Usage(input_tokens=10))
+        record(root, "worker", started(message_id=message), body, closed(message_id=message), lane=name)
+        (paths.queue / "dead" / f"00000000000000000001-{message}.json").write_bytes(b"{}")
     (segment,) = paths.journal.glob("*.jsonl")
     segment.write_bytes(b"junk\n")
     agent = root.place("worker")
-    sums = turns_now.sums_with_lanes(agent, read_state(agent.journal))
+    sums = turns_now.sums_with_lanes(agent, read_state(agent.journal), "")
     assert (sums.totals.turns, sums.totals.cost_usd, sums.totals.usage.input_tokens) == (3, 1.0, 21)
-    assert sums.dead == 3 and sums.last is not None and sums.last.message_id == "aaaa"
-    assert turns_now.sums_with_lanes(root.place("other"), State()) == turns_now.AgentSums(
+    assert sums.dead == 3 and sums.last is not None and sums.last.message_id == "worker-aaaa"
+    assert turns_now.sums_with_lanes(root.place("other"), State(), "") == turns_now.AgentSums(
         totals=Totals(), last=None, dead=0
     )
 
@@ -221,7 +222,7 @@ def test_the_newest_outcome_counts_whoever_had_it(root: Root) -> None:
     root.clock.sleep(1)
     record(root, "worker", started(), finished(), closed())
     agent = root.place("worker")
-    sums = turns_now.sums_with_lanes(agent, read_state(agent.journal))
+    sums = turns_now.sums_with_lanes(agent, read_state(agent.journal), "")
     assert paths.dir.is_dir() and sums.last is not None and sums.last.message_id == "m-1"
 
 

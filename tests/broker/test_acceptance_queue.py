@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.support.claims import refused, said_once
-from tests.support.cli import Cli
+from tests.support.cli import BEAM_WORDS, Cli, eventually
 
 pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture
 def desk(beam: Cli) -> Cli:
-    beam.config("agents:\n  desk: {adapter: mailbox}\n  flaky: {command: [sh, flaky.sh]}\n")
+    beam.config(
+        "agents:\n  desk: {adapter: mailbox}\n  flaky: {command: [sh, flaky.sh]}\n"
+        "  asker: {command: [sh, turn.sh]}\n  echo: {command: [cat]}\n"
+    )
     (beam.project / "flaky.sh").write_text("test -e ready && cat\n")
     return beam
 
@@ -59,6 +64,65 @@ def test_a_message_that_failed_is_kept_and_runs_again_by_hand(desk: Cli) -> None
     done = desk("wait", message, "--json")
     assert (done.code, done.json["attempt"], done.json["reply"]) == (0, 2, "hi")
     assert desk("queue", "list", "--json").out == ""
+
+
+def step(beam: Cli) -> None:
+    (beam.project / "s.yaml").write_text("beam: 1\nsteps:\n  - {send: flaky, prompt: hi}\n")
+    assert beam("trust", "s.yaml", "--yes").code == 0
+    assert beam("run", "s.yaml").code == 1
+
+
+def by_agent(beam: Cli, more: str) -> None:
+    (beam.project / "turn.sh").write_text(f"{BEAM_WORDS} send flaky hi {more}; true\n")
+    assert beam("send", "asker", "go").code == 0
+
+
+def too_late(beam: Cli) -> None:
+    beam("send", "desk", "hi", "--no-wait", "--deadline", "1ms")
+    assert beam("recv", "desk").code == 12
+
+
+# How a message to `flaky` or `desk` is sent that becomes a dead letter, and how many dead letters `beam status` counts.
+WAYS: dict[str, tuple[Callable[[Cli], object], int]] = {
+    "a person waits": (lambda beam: beam("send", "flaky", "hi"), 0),
+    "a person waits for --once": (lambda beam: beam("send", "flaky", "hi", "--once"), 0),
+    "a person waits for several": (lambda beam: beam("send", "flaky,echo", "hi"), 0),
+    "a person waits for a mailbox": (lambda beam: beam("send", "desk", "hi", "--deadline", "100ms"), 0),
+    "a run waits": (step, 0),
+    "an agent waits": (lambda beam: by_agent(beam, ""), 0),
+    "nobody waits": (lambda beam: beam("send", "flaky", "hi", "--no-wait"), 1),
+    "nobody waits for --once": (lambda beam: beam("send", "flaky", "hi", "--once", "--no-wait"), 1),
+    "nobody waits for a mailbox": (too_late, 1),
+    "an agent goes on": (lambda beam: by_agent(beam, "--no-wait"), 1),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_status_counts_the_dead_letters_for_which_nobody_waited(desk: Cli, way: str) -> None:
+    sent, count = WAYS[way]
+    sent(desk)
+
+    def dead() -> list[str]:
+        return [item["id"] for item in desk("queue", "list", "--json").lines if item["box"] == "dead"]
+
+    eventually(lambda: len(dead()) == 1)
+    assert sum(line["dead"] for line in desk("status", "--json").lines) == count
+    assert desk("queue", "drop", *dead()).code == 0
+    assert sum(line["dead"] for line in desk("status", "--json").lines) == 0
+
+
+def test_a_retry_that_fails_again_counts_because_nobody_may_have_waited_for_it(desk: Cli) -> None:
+    message = desk("send", "flaky", "hi", "--json").json["message_id"]
+    assert desk("status", "flaky", "--json").json["dead"] == 0
+    assert desk("queue", "retry", message).code == 0
+    assert desk("wait", message, "--json").json["attempt"] == 2
+    assert desk("status", "flaky", "--json").json["dead"] == 1
+
+
+def test_a_message_whose_sender_was_killed_counts(desk: Cli) -> None:
+    assert desk.cold("send", "flaky", "hi", env={"BEAM_CRASH_AT": "agent.running"}).code == 137
+    assert desk("wait", desk("queue", "list", "--json").json["id"]).code == 8
+    assert desk("status", "flaky", "--json").json["dead"] == 1
 
 
 def test_only_what_was_given_up_on_can_be_retried(desk: Cli) -> None:

@@ -26,7 +26,7 @@ def test_each_agents_tools_are_reported_with_their_calls_and_failures(
 ) -> None:
     lines = [line("ann", Bash=(3, 1), Edit=(2, 0)), line("bob"), line("cy", Bash=(1, 0))]
 
-    def status(self: Beam, agents: Sequence[str] = ()) -> list[AgentStatus]:
+    def status(self: Beam, agents: Sequence[str] = (), *, all: bool = False) -> list[AgentStatus]:
         return [each for each in lines if not agents or each.agent in agents]
 
     monkeypatch.setattr(Beam, "status", status)

@@ -169,7 +169,7 @@ def test_what_status_can_not_show_is_refused(inside: Inside, words: tuple[str, .
 def test_below_the_agents_stands_whose_they_are_where_that_is_news(inside: Inside, told: Told, tmp_path: Path) -> None:
     git = GitPlace(branch="main", commit=None, work_tree=str(inside.project), repository=f"{inside.project}/.git")
     in_git = [agent("a", folder=str(inside.project), git=git)]
-    told.replace("status", [agent("a")], [agent("a")], in_git, [agent("a")], [])
+    told.replace("status", [agent("a")], [agent("a")], in_git, [agent("a")], [], [], [], [agent("a@s")])
     assert inside("status").err == ""
     assert inside("-v", "status").err == f"beam: the agents of {inside.project}\n"
     assert inside("status").err == f"beam: the agents of {inside.project} on branch main\n"
@@ -178,7 +178,10 @@ def test_below_the_agents_stands_whose_they_are_where_that_is_news(inside: Insid
     none = inside("status")
     said = f'beam: no agent was used in {inside.project} yet; beam send claude "hello"\n'
     assert (none.code, none.out, none.err) == (0, "", said)
-    assert told.calls == [(([],), {})] * 5
+    of_run = inside("status")
+    said = f"beam: only scenarios used agents in {inside.project}; beam status --all shows them\n"
+    assert (of_run.code, of_run.out, of_run.err) == (0, "", said)
+    assert told.calls == [*[(([],), {})] * 5, ((), {"all": True}), (([],), {}), ((), {"all": True})]
 
 
 def test_an_estimate_is_said_to_be_one(inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +240,7 @@ def test_the_agents_of_all_roots_are_shown_with_the_sessions_of_others(
     [
         (("--all", "bot"), f"--all and names of agents {TOGETHER}; --agent NAME picks one of all"),
         *(
-            (("--until-idle", *words), f"--until-idle and {words[0]} {TOGETHER}; beam watch --until-idle [AGENT]...")
+            (("--until-idle", *words), f"--until-idle and {words[0]} {TOGETHER}; leave one out")
             for words in (("--all",), ("--now",), ("--event", "abcde"))
         ),
     ],

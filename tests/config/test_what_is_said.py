@@ -266,7 +266,7 @@ def test_each_agent_that_can_not_be_resolved_says_why(folder: Folder) -> None:
         ),
         (
             "'no body' is not an agent's name",
-            "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit; a session is AGENT@NAME, up",
+            "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit; a session is like claude@re",
             "no body",
             "usage",
         ),

@@ -224,7 +224,7 @@ def test_the_turns_are_in_ordinary_journals_and_leave_the_persons_session_alone(
     assert len(sessions) == 1
     assert before not in sessions
     assert place("send", "a", "still", "--json").json["session_id"] == before
-    assert "a@s\tidle" in place("status").out
+    assert "a@s\tidle" in place("status", "--all").out
     assert place("run", "s.yaml").code == 0  # a run begins anew
     assert len({e["session_id"] for e in place.journal("a@s") if e["type"] == "turn.finished"}) == 2
 
@@ -241,7 +241,7 @@ def test_agents_of_the_file_alone_run_beside_a_broker_and_touch_no_configuration
             assert done.code == 0, done
         assert (place.project / "beam.yaml").read_bytes() == config
         assert [path.name for path in (place.root / "agents").glob("*/agent.json")] == []
-        assert "completed" in place("status").out
+        assert "completed" in place("status", "--all").out
     finally:
         place("broker", "stop")
 
@@ -700,11 +700,74 @@ def test_each_repeat_has_a_branch_of_its_own_and_one_that_is_there_is_refused_fi
     assert "try-1" not in git(place, "branch")
 
 
+def listed(place: Cli, *words: str) -> bool:
+    """Whether the output of this command has a line of fixer@gate."""
+    return any("fixer@gate" in line.split() for line in place(*words).out.splitlines())
+
+
+OWN_LISTS = (("status",), ("agent", "list"), ("completion", "words", "--", "log", ""))
+WHOLE_LISTS = (
+    *(("status", "--all"), ("agent", "list", "--all"), ("status", "--usage")),
+    *(("completion", "words", "--", "log", "fix"), ("agent", "sessions")),
+)
+
+
+def test_the_agents_of_a_scenario_are_listed_while_they_work_and_with_all(place: Cli) -> None:
+    head = "name: gate\nagents: {fixer: {adapter: scripted, script: script.yaml}}\n"
+    scenario(place, "- {send: fixer, prompt: hang}\n", head)
+    process = place.start("run", "s.yaml")
+    eventually(lambda: listed(place, "status"))
+    assert not listed(place, "agent", "list")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert [words for words in OWN_LISTS if listed(place, *words)] == []
+    checked = {check["what"] for check in place("doctor", "--json").lines}
+    assert "journal fixer@gate" in checked and "agent fixer@gate" not in checked
+    assert [words for words in WHOLE_LISTS if not listed(place, *words)] == []
+    for words in (("--all",), ("fixer@gate",)):
+        (check,) = [check for check in place("doctor", *words, "--json").lines if check["what"] == "agent fixer@gate"]
+        assert check["detail"].startswith("only a scenario declares it")
+    assert 'beam_turns_total{agent="fixer@gate"' in place("status", "--metrics").out
+    place.config("agents:\n  fixer: {adapter: scripted}\n  fixer@gate: {access: read}\n")
+    assert listed(place, "status") and listed(place, "agent", "list"), "what is declared is no scenario's alone"
+
+
+def test_an_agent_of_a_scenario_that_needs_somebody_is_listed(place: Cli) -> None:
+    scenario(place, one("say hi"), "name: gate\n")
+    assert place.cold("run", "s.yaml", env={"BEAM_CRASH_AT": "claim.before"}).code == 137
+    place("wait", place("queue", "list", "a@gate", "--json").json["id"])
+    (line,) = [line for line in place("status", "--json").lines if line["of_run"]]
+    assert (line["agent"], line["dead"]) == ("a@gate", 1)
+    assert place("queue", "drop", "--dead").code == 0
+    assert not any(line["of_run"] for line in place("status", "--json").lines)
+    assert place("queue", "pause", "a@gate").code == 0
+    assert "a@gate\tpaused" in place("status").out
+
+
+BY_NAME = (
+    *(("log",), ("diff",), ("undo", "--dry-run"), ("status",), ("status", "--usage"), ("watch", "--now"), ("report",)),
+    *(("search", "hi", "--agent"), ("asks",), ("agent", "sessions"), ("wait", "--until", "idle", "--agent")),
+)
+
+
+@pytest.mark.parametrize("words", BY_NAME, ids=" ".join)
+def test_an_agent_of_a_scenario_is_found_by_its_name_alone(place: Cli, words: tuple[str, ...]) -> None:
+    for name in ("gate", "other"):
+        scenario(place, "- {send: fixer, prompt: hi}\n", f"name: {name}\nagents: {{fixer: {{adapter: scripted}}}}\n")
+        assert place("run", "s.yaml").code == 0
+        done = place(*words, "fixer")
+        if name == "gate":
+            assert "no agent is called" not in done.err, done
+        else:
+            assert (done.code, "fixer@gate, fixer@other" in done.err) == (2, True), done
+
+
 def test_what_waits_when_a_run_is_killed_does_not_run_afterwards(place: Cli) -> None:
     scenario(place, one("say hi"))
     assert place.cold("run", "s.yaml", env={"BEAM_CRASH_AT": "claim.before"}).code == 137
     assert place("send", "a@s", "after it").out == "You said: after it\n"
     assert place.types("a@s").count("turn.started") == 1
+    assert "a@s" in place("status").out, "a person sent the last message"
     dead = place("queue", "list", "a@s", "--json").json
     assert (dead["box"], dead["text"]) == ("dead", "say hi")
     assert place("queue", "retry", dead["id"]).code == 0

@@ -172,6 +172,36 @@ def test_a_dead_letter_after_its_turn_keeps_the_outcome_of_the_turn() -> None:
     assert state.last.reason == "why"
 
 
+WAITED = events.MessageQueued(sender="human", digest="d", reply="wait")
+FAILED = events.MessageDead(reason="failed")
+RETRIED = events.MessageRequeued(attempt=2, reason="retry")
+
+
+@pytest.mark.parametrize(
+    ("way", "is_told"),
+    [
+        ((WAITED, FAILED), True),
+        ((WAITED, events.MessageDead(reason="expired", status=Status.TIMEOUT)), True),
+        ((QUEUED_EVENT, FAILED), False),
+        ((structs.replace(QUEUED_EVENT, reply="queue"), FAILED), False),
+        ((WAITED, STARTED, RETRIED, structs.replace(FAILED, attempt=2)), True),  # by the policy: the sender waits on
+        ((WAITED, FAILED, RETRIED, structs.replace(FAILED, attempt=2)), False),
+        ((WAITED, events.MessageDead(reason="holder_died", status=Status.CANCELLED)), False),
+        ((WAITED, events.MessageDead(reason="unknown", status=Status.UNKNOWN)), False),
+        ((events.MessageDead(reason="corrupt"),), False),
+    ],
+)
+def test_the_sender_of_a_dead_letter_is_told_if_it_waited(way: tuple[events.Event, ...], is_told: bool) -> None:
+    known = state_after(*way).known["a-1"]
+    assert (known.phase, known.is_told) == (DEAD, is_told)
+
+
+def test_the_last_message_says_whether_an_agent_is_one_of_a_scenario() -> None:
+    by_run = structs.replace(WAITED, actor="run gate")
+    assert [state_after(*way).of_run for way in ((by_run,), (by_run, WAITED), (WAITED, by_run))] == [True, False, True]
+    assert not state_after(structs.replace(WAITED, actor="runner")).of_run
+
+
 def test_a_file_that_reuses_an_id_changes_nothing_of_the_message_that_has_it() -> None:
     before = state_after(QUEUED_EVENT, events.MessageClaimed(), STARTED, events.PromptSent())
     dead = structs.replace(events.MessageDead(reason="id_reused"), seq=5, ts="x", agent="a", message_id="a-1")

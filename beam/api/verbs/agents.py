@@ -27,11 +27,12 @@ class AgentVerbs(OpenedRoot):
     """Declare agents, change them, and choose their sessions."""
 
     def agents(self, *, all: bool = False) -> list[AgentLine]:
-        """Return the agents that are declared or were used here. With `all`, the other adapters follow: first the
-        usable ones, then those whose CLI is missing, then those that beam was never tested with."""
+        """Return the agents that are declared or were used here. With `all`, also return those of scenarios, and then
+        the other adapters: first the usable ones, then those whose CLI is missing, then those that beam was never
+        tested with."""
         from beam.api import agents, find
 
-        declared = find.agent_names(self.context)
+        declared = find.agent_names(self.context, of_runs=all)
         lines = [agents.agent_line(self.context, name) for name in declared]
         others = (
             [agents.agent_line(self.context, name) for name in registry.NAMES if name not in declared] if all else []

@@ -11,7 +11,6 @@ from beam.api.methods import agent_names, check_is_number, check_is_text, corout
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, UnsupportedError, UsageError
-from beam.model.message import base_of
 from beam.root import discovery
 
 if TYPE_CHECKING:
@@ -40,11 +39,13 @@ if TYPE_CHECKING:
 class LookVerbs(OpenedRoot):
     """Read agents' states and events, and check a root."""
 
-    def status(self, agents: Sequence[str] = ()) -> list[AgentStatus]:
-        """Return the state of each of these agents (default: of all agents)."""
+    def status(self, agents: Sequence[str] = (), *, all: bool = False) -> list[AgentStatus]:
+        """Return the state of each of these agents. Without `agents`, return that of all agents but those of scenarios
+        that are at rest and left no dead letter; with `all`, of these, too."""
         from beam.api import status
 
-        return [status.status_of(self.context, self.context.agent_paths(name)) for name in self._names(agents)]
+        lines = [status.status_of(self.context, self.context.agent_paths(name)) for name in self._names(agents)]
+        return lines if agents or all else [line for line in lines if not line.is_left_over]
 
     def status_all(self) -> list[tuple[Path, list[AgentStatus]]]:
         """Return (project folder, the state of each of its agents) for every root of this user that has agents."""
@@ -272,12 +273,8 @@ class LookVerbs(OpenedRoot):
     def agent_of(self, name: str) -> str:
         """Return the name of the agent whose journal is meant: this one or, if it has none, its only session
         AGENT@NAME, such as that of a scenario. Raises NotFoundError, UsageError if several sessions fit."""
-        known = self.home.agents()
-        sessions = [each for each in known if base_of(each) == name] if name not in known else []
-        if len(sessions) > 1:
-            what = f"{name} itself was sent nothing; its sessions are {', '.join(sessions)}"
-            raise UsageError(what, f"name one, such as {sessions[0]}", subject=name)
-        return sessions[0] if sessions else self._existing_paths(name).agent
+        session = self._only_session(name) if name not in self.home.agents() else None
+        return session or self._existing_paths(name).agent
 
     def find_message(self, message_id: str) -> tuple[str, str]:
         """Return the message's agent and whole id. Raises NotFoundError, and UsageError for an ambiguous ending."""

@@ -14,11 +14,11 @@ from beam.api.inside import CallerTurn, caller_turn
 from beam.api.methods import agent_names, check_is_text
 from beam.base import own_program
 from beam.base.clock import Clock, Steps, SystemClock
-from beam.base.errors import UsageError
+from beam.base.errors import NotFoundError, UsageError
 from beam.broker.inbox.compose import HUMAN
 from beam.broker.inbox.context import RootContext
 from beam.config.resolve import with_state_dir
-from beam.model.message import Recording, check_recording
+from beam.model.message import Recording, base_of, check_recording
 from beam.root import discovery, paths
 from beam.root.paths import AgentPaths
 
@@ -122,10 +122,28 @@ class OpenedRoot:
         return structs.replace(recording, record=record, replay=replay)
 
     def _existing_paths(self, agent: str) -> AgentPaths:
+        """Return the paths of the agent. If no agent has this name, return those of its only session AGENT@NAME, which
+        is the name of a scenario's agent."""
         check_is_text(agent=agent)
-        if agent not in self.home.agents():
+        if agent in self.home.agents():
+            return self.context.agent_paths(agent)
+        try:
             self.context.config.resolve(agent)
+        except NotFoundError:
+            session = self._only_session(agent)
+            if session is None:
+                raise
+            return self.context.agent_paths(session)
         return self.context.agent_paths(agent)
+
+    def _only_session(self, name: str) -> str | None:
+        """Return the only session AGENT@NAME of this agent that has files; None if it has none. Raises UsageError if
+        there are several."""
+        sessions = [each for each in self.home.agents() if base_of(each) == name]
+        if len(sessions) > 1:
+            what = f"{name} itself was sent nothing; its sessions are {', '.join(sessions)}"
+            raise UsageError(what, f"name one, such as {sessions[0]}", subject=name)
+        return sessions[0] if sessions else None
 
     def _existing_names(self, agents: Sequence[str]) -> list[str]:
         return [self._existing_paths(name).agent for name in agent_names(agents)]

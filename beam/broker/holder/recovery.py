@@ -27,7 +27,7 @@ from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, SessionContext, access_word
 from beam.model.outcome import Status, Verdict
-from beam.model.state import CLOSED, DEAD, FINISHED, SENT, MessageRecord
+from beam.model.state import CLOSED, DEAD, DIED_REASON, FINISHED, SENT, MessageRecord
 from beam.process import tree
 from beam.store import control
 from beam.store.queue import Entry
@@ -226,9 +226,9 @@ def _requeue_unsent(log: AgentLog, entry: Entry, message: Message, known: Messag
     deaths = log.context.config.limits.deaths_before_prompt
     if known.deaths + 1 >= deaths:
         detail = f"holder died {deaths} times before the prompt was sent"
-        closing.dead_letter(log, entry, message, "holder_died", detail, tell=True)
+        closing.dead_letter(log, entry, message, DIED_REASON, detail, tell=True)
         return
-    log.record(events.MessageRequeued(attempt=message.attempt, reason="holder_died"), message_id=message.id, sync=True)
+    log.record(events.MessageRequeued(attempt=message.attempt, reason=DIED_REASON), message_id=message.id, sync=True)
     crash_point("requeue.recorded")
     log.queue.move(entry, "new")
     crash_point("requeue.moved")

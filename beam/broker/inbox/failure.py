@@ -24,7 +24,7 @@ from beam.model.settings import (
     max_spent,
     retry_delay,
 )
-from beam.model.state import State
+from beam.model.state import DIED_REASON, State
 from beam.store.segment import read_state
 from beam.store.thread import ThreadUsage
 
@@ -207,7 +207,7 @@ def find_refusal(message: Message, state: State, context: RootContext) -> Refusa
         return "no_such_session", f"it answers session {message.for_session}, which was archived", Status.FAILED
     if message.only_by and _is_gone(message.only_by):
         detail = "the run that sent it is gone, and nobody else runs it with the run's settings; nothing ran"
-        return "holder_died", detail, Status.CANCELLED
+        return DIED_REASON, detail, Status.CANCELLED
     used_up = budget_used_up(context, message)
     return budget_refusal(used_up) if used_up is not None else None
 

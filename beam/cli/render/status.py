@@ -192,7 +192,12 @@ def _metric_families(
     running = [(line.agent, turns) for line in agents if (turns := _running_turns(line))]
     yield "beam_broker_up", "gauge", "Whether a broker serves the root.", [({}, float(broker))]
     yield "beam_queue_depth", "gauge", "Messages that wait.", [({"agent": a.agent}, a.waiting) for a in agents]
-    yield "beam_queue_dead", "gauge", "Dead letters.", [({"agent": a.agent}, a.dead) for a in agents]
+    yield (
+        "beam_queue_dead",
+        "gauge",
+        "Dead letters for whose outcome nobody waited.",
+        [({"agent": a.agent}, a.dead) for a in agents],
+    )
     yield (
         *("beam_queue_oldest_age_seconds", "gauge", "Age of the message that waits longest."),
         [({"agent": a.agent}, _age(a.oldest, now)) for a in agents if a.oldest is not None],
