@@ -28,9 +28,16 @@ class Commands(Group):
         return get_group(app).commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in COMMANDS and _is_agent(ctx, args[0]):
-            import shlex
+        if args and args[0] not in COMMANDS:
+            return self._resolve_unknown(ctx, args)
+        return super().resolve_command(ctx, args)
 
+    def _resolve_unknown(self, ctx: Any, args: list[str]) -> Any:
+        import shlex
+
+        from beam.cli.habits import known_agents
+
+        if args[0] in known_agents(ctx):
             words = [word for word in args if word not in ("-p", "--print", "--prompt")]
             raise NoCommandError(
                 f"{args[0]!r} is an agent, and no command", ctx, f"to send it a message: beam send {shlex.join(words)}"
@@ -42,17 +49,6 @@ class Commands(Group):
             rows = [(name, line) for name, (where, _, line) in COMMANDS.items() if where == section]
             with formatter.section(section):
                 formatter.write_dl(rows)
-
-
-def _is_agent(ctx: Any, name: str) -> bool:
-    """Return whether `name` is the name of an agent or an adapter; return False if the configuration is invalid."""
-    from beam import BeamError
-
-    try:
-        call = Context(directory=ctx.params.get("directory"), root=ctx.params.get("root"))
-        return any(line.agent == name for line in call.beam.agents(all=True))
-    except BeamError:
-        return False
 
 
 app = empty_typer(Commands)

@@ -150,13 +150,14 @@ def _body_of_usage_error(error: Any) -> ErrorBody:
         hint = f"{error.ctx.command_path} --help"
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
-        from beam.cli.habits import suggest_option
+        from beam.cli.habits import known_agents, suggest_option
 
         nearest_option = nearest(option, error.possibilities or ())
         message = f"no such option: {option}"
         dash = f"to send text that begins with a dash, put `--` before it; options: {hint}"
         path = getattr(getattr(error, "ctx", None), "command_path", None)
-        instead = suggest_option(path, option, sys.argv[1:]) if path is not None else None
+        known = known_agents(error.ctx) if path is not None else ()
+        instead = suggest_option(path, option, sys.argv[1:], known) if path is not None else None
         hint = instead or (f"did you mean {nearest_option}?" if nearest_option else dash)
     if getattr(error, "ctx", None) is not None and message.startswith(_EXTRA_ARGUMENT_TEXT):
         from beam.cli.habits import suggest_for_extra_words

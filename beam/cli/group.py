@@ -133,9 +133,9 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            from beam.cli.habits import suggest_command
+            from beam.cli.habits import known_agents, suggest_command
 
-            instead, near = suggest_command(ctx.command_path, args), nearest(args[0], names)
+            instead, near = suggest_command(ctx.command_path, args, known_agents(ctx)), nearest(args[0], names)
             if instead is None:
                 instead = f"did you mean `{ctx.command_path} {near}`?" if near else f"there are: {', '.join(names)}"
             raise NoCommandError(f"no command of {ctx.command_path} is called {args[0]!r}", ctx, instead)

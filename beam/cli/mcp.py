@@ -20,19 +20,19 @@ def run(call: Context, agent: str, action: str, words: Sequence[str], *, as_json
     if action not in _ACTIONS:
         raise UsageError(f"{action!r} is no action", f"one of: {', '.join(_ACTIONS)}", subject=action)
     if action == "list":
-        _check_word_count(words, 0, 0, "beam agent mcp AGENT")
+        _check_word_count(words, 0, 0, f"beam agent mcp {agent}")
         _list_servers(call, agent, as_json=as_json)
         return 0
     if action in _SERVER_ACTIONS:
-        _check_word_count(words, 0 if action == "reconnect" else 1, 1, f"beam agent mcp AGENT {action} SERVER")
+        _check_word_count(words, 0 if action == "reconnect" else 1, 1, f"beam agent mcp {agent} {action} SERVER")
         call.beam.act_live(agent, f"mcp.{action}", {"server": words[0]} if words else {})
         done = {"reconnect": "connected anew", "enable": "enabled", "disable": "disabled"}[action]
         call.note(f"{words[0] if words else 'its MCP servers'}: {done}")
         return 0
     if action == "set":
-        _check_word_count(words, 1, 1, "beam agent mcp AGENT set JSON|FILE")
+        _check_word_count(words, 1, 1, f"beam agent mcp {agent} set JSON|FILE")
         return _set_servers(call, agent, _parse_object(words[0], call), as_json=as_json)
-    _check_word_count(words, 2, 3, "beam agent mcp AGENT call SERVER TOOL [JSON]")
+    _check_word_count(words, 2, 3, f"beam agent mcp {agent} call SERVER TOOL [JSON]")
     given = _parse_object(words[2], call) if len(words) == 3 else {}
     asked = {"server": words[0], "tool": words[1], "arguments": given}
     return _print_call_result(call.beam.act_live(agent, "mcp.call", asked), as_json=as_json)

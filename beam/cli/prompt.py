@@ -60,9 +60,7 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
     parts: list[str] = []
     if not words and not paths:
         if wanted or is_terminal(sys.stdin):
-            raise UsageError(
-                "there is no prompt", 'give one as an argument (beam send AGENT "…"), as -f FILE, or on stdin'
-            )
+            raise UsageError("there is no prompt", 'give one as an argument ("…"), as -f FILE, or on stdin')
         return read_stdin(call)
     spoken: list[str] = []
     for word in words:
@@ -104,7 +102,7 @@ def with_history(beam: Beam, text: str, agent: str | None, context: str | None, 
     `is_alone` is true, which means that the prompt must stay as it is. Raises NotFoundError for an agent without a
     history."""
     if agent is None:
-        raise UsageError("--context is for --context-from AGENT", "add it, or leave --context out")
+        raise UsageError("--context is for --context-from", "add it, or leave --context out")
     if is_alone:
         raise UsageError(
             "--context-from and --slash or --key don't go together",

@@ -28,7 +28,7 @@ def set_(call: Context, name: str = argument(..., metavar="NAME", help="What to 
     else:
         key = sys.stdin.readline(16 * 1024)
     call.beam.keep_secret(name, key.strip())
-    call.note(f"kept; use it: beam send AGENT --shield {name}")
+    call.note(f"kept; use it, such as: beam send claude TEXT --shield {name}")
 
 
 @app.verb("rm")

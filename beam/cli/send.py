@@ -155,7 +155,7 @@ def send(
     if (judge is not None or rubric is not None) and not is_several:
         raise UsageError("--judge compares the answers of several agents", "beam send A,B TEXT --judge C")
     if rubric is not None and judge is None:
-        raise UsageError("--rubric is for --judge AGENT", "add it, or leave --rubric out")
+        raise UsageError("--rubric is for --judge", "add it, or leave --rubric out")
     prompt_text = prompt.read(words, file, call, schema) if data is None else ""
     if context_from is not None or context is not None:
         prompt_text = prompt.with_history(beam, prompt_text, context_from, context, is_alone=slash or key is not None)
@@ -213,7 +213,7 @@ def send(
 
     if is_several:
         if data is not None:
-            raise UsageError("--message is for one agent", "name one, or leave AGENT out where the message has a `to`")
+            raise UsageError("--message is for one agent", "name one agent, or none where the message has a `to`")
         from beam.cli import several
 
         several.check_options(names, as_events=as_events, shield=shield, no_wait=no_wait, judge=judge)
@@ -259,7 +259,8 @@ def default_agent(call: Context, verb: str, words: list[str]) -> str:
     except UsageError as error:
         import shlex
 
-        typed = shlex.join(["beam", verb, "AGENT", *words])
+        example = next((line.agent for line in call.beam.agents()), "claude")
+        typed = shlex.join(["beam", verb, example, *words])
         raise UsageError(error.message, f"name it first: {typed}; or write `defaults: {{agent: NAME}}`") from error
 
 

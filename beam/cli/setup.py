@@ -239,7 +239,9 @@ def _run_checks(call: Context, names: list[str], *, every: bool, as_json: bool) 
                 text = check.detail if names or call.verbose else check.summary
                 table.print((check.result, check.what.removeprefix("agent "), text))
     if bad:
-        complain(f"{len(bad)} check(s) failed: {', '.join(bad)}; see above, and beam log AGENT --verify for a journal")
+        journal = next((what.split()[1] for what in bad if what.startswith("journal ")), None)
+        more = f"; beam log {journal} --verify lists the damage of a journal" if journal is not None else ""
+        complain(f"{len(bad)} check(s) failed: {', '.join(bad)}; see above{more}")
     elif not (names or call.verbose or as_json) and is_terminal(sys.stderr):
         call.note("more on each: beam doctor -v; a turn of each CLI: beam doctor --smoke")
     return int(ExitCode.CHECK_FAILED) if bad else 0

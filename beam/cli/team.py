@@ -207,7 +207,7 @@ def create(
 
     call.beam.check_person("makes a team")
     create_team(call.environ, team, claude_homes=claude_home or (), cwd=str(call.cwd))
-    write_line(f"made the team {team}; to add an agent: beam team join {team} AGENT")
+    write_line(f"made the team {team}; to add an agent, such as codex: beam team join {team} codex")
 
 
 @app.verb()

@@ -244,7 +244,7 @@ class _ScenarioReader:
         if (order == "moderator") != (moderator is not None):
             key = "moderator" if moderator is not None else "order"
             raise self._source.error(
-                (*at, key), "`order: moderator` and `moderator: AGENT` go together", "write both, or neither"
+                (*at, key), "`order: moderator` and `moderator:` go together", "write both, or neither"
             )
         if moderator in agents:
             raise self._source.error((*at, "moderator"), f"{moderator} takes part itself", "name an agent beside them")

@@ -94,7 +94,7 @@ def test_without_waiting_their_ids_are_printed_in_order(crew: Cli) -> None:
         (["quick,mute", "x", "--steer"], "--steer is for one agent"),
         (["quick,mute", "x", "--judge", "judge", "--no-wait"], "the judge needs the answers"),
         (["quick", "x", "--judge", "judge"], "--judge compares the answers of several agents"),
-        (["quick,mute", "x", "--rubric", "r"], "--rubric is for --judge AGENT"),
+        (["quick,mute", "x", "--rubric", "r"], "--rubric is for --judge"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_sent(crew: Cli, words: list[str], said: str) -> None:

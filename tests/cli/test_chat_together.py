@@ -23,7 +23,7 @@ from beam.model.outcome import Status, Usage
 from tests.support.chatting import Library, Terminal, Turn, outcome, settled
 
 ANN, BOB = Options(model="m1"), Options(model="m2")
-WHO = "ann and bob talk; beam log AGENT@chat"
+WHO = "ann and bob talk; beam log ann@chat"
 
 
 class Together:

@@ -454,7 +454,7 @@ def test_a_key_is_read_from_stdin_or_asked_for_without_an_echo(
     told.replace("keep_secret", None, None)
     kept = inside("secret", "set", "work", stdin=" sk-1 \nmore\n")
     assert (kept.code, kept.out) == (0, "")
-    assert kept.err == "beam: kept; use it: beam send AGENT --shield work\n"
+    assert kept.err == "beam: kept; use it, such as: beam send claude TEXT --shield work\n"
     asked_for: list[str] = []
     monkeypatch.setattr(secrets, "is_terminal", lambda stream: stream is sys.stdin)
     monkeypatch.setattr(getpass, "getpass", lambda prompt: asked_for.append(prompt) or "sk-2\n")

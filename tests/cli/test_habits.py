@@ -17,10 +17,10 @@ from tests.support.typed import refused
 
 TYPED = (
     # claude -p, codex exec, gemini
-    ("beam -p 'why does it fail?'", "beam send AGENT TEXT"),
+    ("beam -p 'why does it fail?'", "beam send claude TEXT"),
     ("beam claude -p 'why does it fail?'", "beam send claude 'why does it fail?'"),
-    ("beam 'why does it fail?'", "beam send AGENT 'why does it fail?'"),
-    ("beam send 'why does it fail?'", "beam send AGENT 'why does it fail?'"),
+    ("beam 'why does it fail?'", "beam send claude 'why does it fail?'"),
+    ("beam send 'why does it fail?'", "beam send claude 'why does it fail?'"),
     ("beam exec claude hi", "beam send claude hi"),
     ("beam send claude hi --continue", "--new starts a new one"),
     ("beam send claude hi --resume 0b9f", "continues the agent's session"),
@@ -34,7 +34,13 @@ TYPED = (
     ("beam send codex hi --output-schema s.json", "--schema FILE"),
     ("beam send codex hi -i a.png", "--attach PATH"),
     # llm
-    ("beam -m opus hi", "beam send AGENT --model NAME TEXT"),
+    ("beam -m opus hi", "beam send claude --model NAME TEXT"),
+    ("beam --model opus send codex hi", "beam send codex --model NAME TEXT"),
+    ("beam resume codex 0b9f", "beam agent resume codex SESSION"),
+    ("beam set codex@review model=x", "beam agent set codex@review KEY=VALUE"),
+    ("beam send --cwd / codex hi", "beam -C DIR send codex TEXT"),
+    ("beam send --to codex hi", "beam send codex TEXT"),
+    ("beam init", "there is nothing to set up: beam send claude TEXT"),
     ("beam prompt hi", "beam send hi"),
     ("beam logs claude", "beam log claude"),
     ("beam models", "model=NAME"),
@@ -68,7 +74,7 @@ TYPED = (
     # an earlier broker of scripts
     ("beam inject --as planner --to claude 'use tabs'", "type: beam send claude --from planner 'use tabs'"),
     ("beam inject claude hi --as=planner", "type: beam send claude --from planner hi"),
-    ("beam inject", "type: beam send AGENT --from NAME TEXT"),
+    ("beam inject", "type: beam send claude --from NAME TEXT"),
     ("beam send claude hi --as planner", "type: beam send claude hi --from planner"),
     # typing
     ("beam sned claude hi", "beam send"),
@@ -94,6 +100,7 @@ def test_a_former_option_is_answered_with_what_says_it_now(inside: Inside, path:
     for option, instead in habits.OLD_OPTIONS[path].items():
         done = inside(*path.split()[1:], option, "x")
         assert (done.code, done.out) == (2, "")
+        instead = instead.replace("{agent}", "claude")
         assert done.err == f"beam: no such option: {option}; {instead}\n"
         assert set(re.findall(r"--[a-z-]+", instead)) <= taken, "it names options of this command"
 

@@ -1,4 +1,4 @@
-"""Every command that a message of beam names is one of beam's."""
+"""Every command that a message of beam names is one of beam's, and the agent in it is one."""
 
 from __future__ import annotations
 
@@ -41,5 +41,24 @@ def test_every_command_in_a_message_exists() -> None:
         for text in texts(file.read_text())
         for found in re.findall(r"\b(beam [a-z]+ (?!of )[a-z][a-z-]+)", text)
         if found.rpartition(" ")[0] in groups and found not in commands
+    ]
+    assert wrong == []
+
+
+def _usage_texts(tree: ast.AST) -> Iterator[str]:
+    """The texts in a module that name arguments, in usage lines and in help."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg in ("metavar", "help"):
+            yield from texts(f"x = {ast.unparse(node.value)}")
+
+
+def test_no_message_has_the_word_agent_in_place_of_a_name() -> None:
+    sources = {file: file.read_text() for file in BEAM.rglob("*.py")}
+    usage = {"AGENT", *(text for source in sources.values() for text in _usage_texts(ast.parse(source)))}
+    wrong = [
+        f"{file.relative_to(BEAM)}: {text}"
+        for file, source in sources.items()
+        for text in texts(source)
+        if re.search(r"\bAGENT\b", text) and text not in usage
     ]
     assert wrong == []

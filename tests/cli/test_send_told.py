@@ -127,7 +127,7 @@ def test_a_history_is_quoted_below_the_prompt(inside: Inside, made: Told, monkey
     inside("send", "bot", " ", "--context-from", "ann", "--no-wait")
     assert made.calls[-1][0] == ("bot", " ")
     refused = inside("send", "bot", "hi", "--context", "full", "--no-wait")
-    assert refused.err == "beam: --context is for --context-from AGENT; add it, or leave --context out\n"
+    assert refused.err == "beam: --context is for --context-from; add it, or leave --context out\n"
     alone = "--context-from and --slash or --key don't go together"
     for word in (("--slash",), ("--key", "k")):
         assert inside("send", "bot", "/x", "--context-from", "ann", "--no-wait", *word).err.startswith(f"beam: {alone}")
@@ -175,7 +175,7 @@ def test_options_that_make_no_sense_are_refused(inside: Inside, made: Told, word
         (
             *("fix it", (), 2),
             (
-                "no agent is named; declared here: asker, bot, box, worker; name it first: beam send AGENT 'fix it'; "
+                "no agent is named; declared here: asker, bot, box, worker; name it first: beam send asker 'fix it'; "
                 "or write `defaults: {agent: NAME}`"
             ),
         ),
@@ -331,7 +331,7 @@ def test_who_must_trust_the_folder_first_is_asked_at_a_terminal(
             "--shield fd:N is for one agent; a descriptor is read once; use --shield NAME",
         ),
         ("a,b", ("--no-wait", "--judge", "c"), "--judge and --no-wait don't go together; the judge needs the answers"),
-        ("a,b", ("--rubric", "x"), "--rubric is for --judge AGENT; add it, or leave --rubric out"),
+        ("a,b", ("--rubric", "x"), "--rubric is for --judge; add it, or leave --rubric out"),
     ],
 )
 def test_receivers_that_can_not_stand_together_are_refused(
@@ -495,9 +495,9 @@ def test_what_names_no_agent_goes_to_the_default_agent(
 
 def test_without_a_default_agent_who_is_there_is_told(inside: Inside) -> None:
     refused = inside("send", "-", stdin="piped")
-    said = "no agent is named; declared here: asker, bot, box, worker; name it first: beam send AGENT -; or write"
+    said = "no agent is named; declared here: asker, bot, box, worker; name it first: beam send asker -; or write"
     assert (refused.code, refused.err) == (2, f"beam: {said} `defaults: {{agent: NAME}}`\n")
-    assert "name it first: beam chat AGENT;" in inside("chat").err
+    assert "name it first: beam chat asker;" in inside("chat").err
 
 
 def test_a_chat_without_a_name_is_one_with_the_default_agent(inside: Inside) -> None:
@@ -538,4 +538,4 @@ def test_an_object_is_for_one_agent(inside: Inside) -> None:
     refused = inside("send", "box,bot", "--message", '{"payload": {"text": "hi"}}')
     assert (refused.code, refused.err.partition(";")[0]) == (2, "beam: --message is for one agent")
     refused = inside("send", "--message", '{"payload": {"text": "hi"}}')
-    assert "name it first: beam send AGENT --message FILE; or" in refused.err
+    assert "name it first: beam send asker --message FILE; or" in refused.err

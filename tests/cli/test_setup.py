@@ -190,7 +190,7 @@ CHECKS = [
 ]
 BAD = [
     *CHECKS,
-    Check(what="journal of a", result="bad", summary="torn", detail="torn"),
+    Check(what="journal a", result="bad", summary="torn", detail="torn"),
     Check(what="disk", result="bad", summary="full", detail="full"),
 ]
 
@@ -203,7 +203,7 @@ def test_checks_are_a_table_and_those_that_failed_are_the_exit_code(
     assert (fine.code, fine.err) == (0, "")
     assert fine.out.splitlines() == ["RESULT\tWHAT\tDETAIL", "ok\troot\tfine", "note\tclaude\told"]
     bad = inside("doctor", "--all")
-    said = "2 check(s) failed: journal of a, disk; see above, and beam log AGENT --verify for a journal"
+    said = "2 check(s) failed: journal a, disk; see above; beam log a --verify lists the damage of a journal"
     assert (bad.code, bad.err) == (13, f"beam: {said}\n")
     as_json = inside("doctor", "--json")
     assert (as_json.code, [line["result"] for line in as_json.lines]) == (13, ["ok", "note", "bad", "bad"])

@@ -65,16 +65,17 @@ def test_a_search_is_told_its_options_and_what_could_not_be_searched(inside: Ins
 
 
 def test_a_prompt_in_a_commands_place_and_a_command_of_another_tool_are_told_beams_own() -> None:
-    assert habits.suggest_command("beam", ["fix it", "x"]) == "type: beam send AGENT 'fix it'"
+    assert habits.suggest_command("beam", ["fix it", "x"]) == "type: beam send claude 'fix it'"
     assert habits.suggest_command("beam agent", ["fix it"]) is None
     assert habits.suggest_command("beam", ["nonsense"]) is None
     for path, table in habits.COMMAND_HINTS.items():
         for word, instead in table.items():
             said = habits.suggest_command(path, [word, "a b"])
+            instead = instead.replace("{agent}", "claude")
             if instead.startswith("beam "):
                 assert said == f"type: {instead.replace('{rest}', repr('a b'))}"
                 bare = habits.suggest_command(path, [word])
-                rest = "AGENT TEXT" if "send" in instead else ""
+                rest = "claude TEXT" if "send" in instead else ""
                 assert bare == f"type: {instead.replace('{rest}', rest)}".rstrip()
             else:
                 assert said == instead
@@ -82,9 +83,10 @@ def test_a_prompt_in_a_commands_place_and_a_command_of_another_tool_are_told_bea
 
 def test_an_option_of_another_tool_is_told_where_it_is_known() -> None:
     for name, instead in habits.OPTION_HINTS.items():
+        instead = instead.replace("{agent}", "claude")
         assert habits.suggest_option("beam send", name) == habits.suggest_option("beam", f"{name}=x") == instead
         assert habits.suggest_option("beam log", name) is None
-    assert habits.suggest_option("beam agent set", "--set=x") == "type: beam agent set AGENT KEY=VALUE"
+    assert habits.suggest_option("beam agent set", "--set=x") == "type: beam agent set claude KEY=VALUE"
     assert habits.suggest_option("beam agent set", "--model") is None
     assert habits.suggest_option("beam send", "--nonsense") is None
 

@@ -215,7 +215,7 @@ def test_a_team_is_made_for_this_folder(inside: Inside, monkeypatch: pytest.Monk
         beam, "create_team", lambda environ, *given, **named: made.append((given, named)), raising=False
     )
     done = inside("team", "create", "blue", "--claude-home", "/h")
-    assert done.out == "made the team blue; to add an agent: beam team join blue AGENT\n"
+    assert done.out == "made the team blue; to add an agent, such as codex: beam team join blue codex\n"
     assert made == [(("blue",), {"claude_homes": ["/h"], "cwd": str(inside.project)})]
     inside("team", "create", "red")
     assert made[1][1]["claude_homes"] == ()

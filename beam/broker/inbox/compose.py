@@ -135,7 +135,8 @@ def check_replies(replies: int, mode: ReplyMode) -> None:
         raise UsageError("--replies is for messages that nobody waits for", "add --no-wait, or leave it out")
     if mode == "none":
         raise UsageError(
-            "--replies has no effect: a reply to you is routed to no agent", "add --from AGENT, or leave it out"
+            "--replies has no effect: a reply to you is routed to no agent",
+            "name the agent that asks with --from, or leave it out",
         )
     if not 0 <= replies <= MAX_REPLIES:
         raise UsageError(f"--replies {replies} is not a number from 0 to {MAX_REPLIES}")

@@ -81,7 +81,8 @@ class TogetherChat:
         """Run the conversation until it is over, and return its exit code. After a signal, raises SignalledError once
         the running turn is over."""
         signalled: SignalledError | None = None
-        who = f"{', '.join(self._chat.agents[:-1])} and {self._chat.agents[-1]} talk; beam log AGENT@{self._name}"
+        *others, last = self._chat.agents
+        who = f"{', '.join(others)} and {last} talk; beam log {others[0]}@{self._name}"
         if self._composer is None:
             self._print([self._style.dim(who)])
         async with self._beam:
