@@ -45,7 +45,9 @@ PLACEHOLDERS = {
     "object": r"(?:[0-9a-f]{38}|tmp_obj_\w+)",
 }
 AGENTS = """
+policy: {{usage_limit: wait}}
 agents:
+  limited: {{adapter: scripted, script: limited.yaml}}
   stuck: {{adapter: scripted, script: stuck.yaml}}
   failing: {{command: ["false"]}}
   fresh: {{adapter: scripted}}
@@ -119,6 +121,7 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     agents = AGENTS.format(editor=editor, newer=newer, python=sys.executable, painter=painter)
     beam.config(agents + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2])
     (beam.project / "stuck.yaml").write_text("replies: [[{hang: true}]]\n")
+    (beam.project / "limited.yaml").write_text("default: [{fail: {class: rate_limit, reason: try again in 9 h}}]\n")
     own = beam.base / "home" / ".config" / "beam" / "config.yaml"
     own.parent.mkdir(parents=True)
     tells = f"until [ -e {beam.base}/may-tell ]; do sleep 0.05; done"
@@ -174,6 +177,10 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     look()
     assert beam("send", "fresh", "x", env={"BEAM_CRASH_AT": "segment.written"}).code == 137
     look()
+
+    late = beam("send", "limited", "x", "--no-wait").out.strip()
+    eventually(lambda: "message.requeued" in beam.types("limited"))
+    assert beam("queue", "drop", late).code == 0
 
     assert beam("watch", "--now", "--json", "--after", "mine", "--type", "none").code == 0
     assert beam("team", "hook", "--install").code == 0

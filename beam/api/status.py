@@ -15,6 +15,7 @@ from beam.base.errors import BeamError, DiskError, NotFoundError
 from beam.base.typed_values import escape_surrogates
 from beam.broker.inbox.context import RootContext
 from beam.broker.inbox.failure import circuit_state
+from beam.broker.inbox.usage_limit import limited_account
 from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.model.state import State, Totals
@@ -42,7 +43,8 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     messages wait until a person trusts the folder; `untrusted` says why), died (its holder died, and no other holder
     took over). `oldest` is when the oldest waiting message was published (RFC 3339). `dead` counts the dead letters of
     the last 30 days (`limits: known_ids_days`) for whose outcome nobody waited. `circuit`: closed, open (no message is
-    claimed until `circuit_until`), half open (one message will be tried). `once` has the agent's unfinished `--once`
+    claimed until `circuit_until`), half open (one message will be tried). `limited_until`: the usage limit of
+    the agent's account is reached, and its messages wait until then. `once` has the agent's unfinished `--once`
     messages; `waiting`, `dead`, `totals`, `last` and `state` include them. `estimated_usd` is the cost, by the price
     table, of the turns whose CLI reported none. `folder` is where the agent works, "" if its settings can't be read;
     `git` is that folder's place in git, null outside a repository. `of_run`: only a scenario uses the agent."""
@@ -60,6 +62,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     totals: Totals
     circuit: str = "closed"
     circuit_until: str | None = None
+    limited_until: str | None = None
     blocked: str | None = None
     untrusted: str | None = None
     error: str | None = None
@@ -81,13 +84,14 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
     """Return the agent's current state. A damaged journal or configuration is reported in the result, not raised."""
     adapter, error, circuit, state = "", None, "closed", State(agent=paths.agent)
     now_ns, is_read = context.clock.now_ns(), False
-    works_in = ""
+    works_in, limited = "", None
     try:
         directories.check_paths(context.home, paths)
         state, is_read = read_state(paths.journal), True
         circuit = circuit_state(state, now_ns)
         settings = context.config.resolve(paths.agent).settings
         adapter, works_in = settings.adapter, folder_of(context, settings)
+        limited = limited_account(context, settings)
     except BeamError as trouble:
         if isinstance(trouble, NotFoundError) and "@" in paths.agent and state.turn:
             adapter = state.session.adapter if state.session is not None else ""  # only a scenario declares this agent
@@ -127,6 +131,7 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
         totals=sums.totals,
         circuit=circuit,
         circuit_until=state.circuit_until,
+        limited_until=limited.until if limited is not None else None,
         blocked=state.blocked,
         untrusted=untrusted,
         error=error,

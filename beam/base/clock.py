@@ -95,6 +95,13 @@ def local_time(text: str) -> str:
     return time.strftime("%H:%M:%S", time.localtime(parse_rfc3339(text) // 1_000_000_000))
 
 
+def local_moment(text: str, since: str) -> str:
+    """Return the local time of day of an RFC 3339 time, behind its date unless that is the date of the time `since`.
+    Raises ValueError."""
+    days = [time.strftime("%Y-%m-%d ", time.localtime(parse_rfc3339(each) // 1_000_000_000)) for each in (text, since)]
+    return (days[0] if days[0] != days[1] else "") + local_time(text)
+
+
 def recorded_ns(text: str) -> int:
     """Return a time that beam wrote into a file, in nanoseconds since the epoch.
 

@@ -109,9 +109,9 @@ class MessageClaimed(Event, frozen=True, kw_only=True, tag="message.claimed"):
 
 class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
     """The message went back to `new/`. `reason`: its holder died before its agent was started (`holder_died`), the
-    operating system had no resources to start the agent (`shortage`), its lease ran out (`lease_over`), or it is tried
-    again (`retry`). `attempt` is the number of the next attempt, `not_before` the earliest time of that attempt (RFC
-    3339; null: immediately)."""
+    operating system had no resources to start the agent (`shortage`), its lease ran out (`lease_over`), it is tried
+    again (`retry`), or it waits for the end of a usage limit (`usage_limit`). `attempt` is the number of the next
+    attempt, `not_before` the earliest time of that attempt (RFC 3339; null: immediately)."""
 
     attempt: int
     reason: str
@@ -327,13 +327,15 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     """A turn ended with this outcome (docs/exit-codes.md). The event is on disk before anyone is told of the outcome.
     `why` is as in `turn.started`, except for a turn whose protocol failed so that it ran headless. `login_url` is the
     link by which a person can log in; it is set if nobody is logged in and the CLI named a link. `images` are the files
-    of the turn's images, as in `image`. `at_most` and `rules` are as in `turn.started`."""
+    of the turn's images, as in `image`. `at_most` and `rules` are as in `turn.started`. `resets_at` is the time at
+    which the usage limit ends that the turn ran into (RFC 3339); it is set if the CLI said one."""
 
     attempt: int = 1
     status: Status
     class_: Class | None = field(name="class", default=None)
     reason: str | None = None
     login_url: str | UnsetType = UNSET
+    resets_at: str | UnsetType = UNSET
     images: tuple[str, ...] | UnsetType = UNSET
     reply: str | None = None
     session_id: str | None = None

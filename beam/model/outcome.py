@@ -266,11 +266,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     `title`, its `screen`, or the `prompt` that came back; null in other modes, and if no evidence ended the turn.
     `denials` is null if there are none and the agent's CLI would not report any; `unfinished` is the work that was not
     done when the turn was over. `login_url` is the link by which a person can log in, for a turn of class `auth` whose
-    CLI named a link. `images` are the files of the images that the agent sent, absent if there are none. `point` is the
-    place of the turn in its session, by the CLI's own ids. `model_calls` is set if a proxy was between the agent and
-    its model. `partial`: `usage` and `cost_usd` lack some model calls of the turn, such as those of a subagent; absent
-    if they lack none, or if nobody knows. `worked`: the turn did not complete, but the agent did some work in it before
-    (a tool call that succeeded, a changed file), so to run it again may do that work twice; absent otherwise.
+    CLI named a link. `resets_at` is the time at which the usage limit ends (RFC 3339), for a turn of class `rate_limit`
+    whose CLI said one. `images` are the files of the images that the agent sent, absent if there are none. `point` is
+    the place of the turn in its session, by the CLI's own ids. `model_calls` is set if a proxy was between the agent
+    and its model. `partial`: `usage` and `cost_usd` lack some model calls of the turn, such as those of a subagent;
+    absent if they lack none, or if nobody knows. `worked`: the turn did not complete, but the agent did some work in it
+    before (a tool call that succeeded, a changed file), so to run it again may do that work twice; absent otherwise.
     """
 
     v: int = 1
@@ -282,6 +283,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     class_: Class | None = msgspec.field(name="class", default=None)
     reason: str | None = None
     login_url: str | msgspec.UnsetType = msgspec.UNSET
+    resets_at: str | msgspec.UnsetType = msgspec.UNSET
     images: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     reply: str | None = None
     session_id: str | None = None

@@ -71,7 +71,10 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `jitter` times that pause. After an attempt with an unknown outcome, the message is tried again immediately if the
     number of that attempt is at most `retry_unknown` (0: never); the agent may then do its work a second time.
     `circuit_failures` failures within `circuit_window` open the circuit breaker for `circuit_open`; after that time,
-    one message is tried. With more than 1000 `circuit_failures` it never opens. `thread_turns` and `thread_cost_usd`
+    one message is tried. With more than 1000 `circuit_failures` it never opens. `usage_limit`: what happens to
+    a message whose turn ended at a usage limit of its account (class `rate_limit`). With `wait`, all messages to agents
+    of that account wait until the limit ends, and this message uses up no attempt; with `fail`, it is a failure like
+    others. `thread_turns` and `thread_cost_usd`
     limit the usage of one thread with all its branches, `root_turns` and `root_cost_usd` the usage of this root; null:
     no limit. The turns of a thread are always limited, because the limit of hops does not stop a thread in which every
     turn sends two messages.
@@ -86,6 +89,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     circuit_failures: int = 5
     circuit_window: float = 60.0
     circuit_open: float = 30.0
+    usage_limit: Literal["fail", "wait"] = "fail"
     thread_turns: int = 1000
     thread_cost_usd: float | None = None
     root_turns: int | None = None
@@ -190,23 +194,24 @@ ENVELOPES = ("none", "short", "full")  # values of `envelope`; any other value i
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of one agent. Times are in seconds; a setting that is null is left to the agent CLI.
 
-    `adapter` is the name of an adapter in the registry. `executable` replaces the CLI's own name or path. `runner`
-    is a command that runs the agent elsewhere. `{command}` in one of its words becomes the agent's command line,
-    quoted for a shell; without `{command}`, the words of the agent's command line follow the words of the runner.
-    `command`, `reply_path`, `session_path`, `cost_path`, `format` belong to `command` agents, `script` to
-    `scripted`, `lease` to mailboxes. A nested list in `command` is a group of words that is left out if a
-    placeholder in it has no value. `protocol` is the protocol that the program in `command` speaks (acp: the Agent
-    Client Protocol; acp-v2: the draft of its version 2). `cwd` is relative to the project folder. `env_profile`
-    names an entry of `env_profiles`, whose variables are set; variables in `env` take precedence over them. A turn
-    may take `timeout` (30 minutes) in all, and `idle_timeout` (10 minutes) without output. `retries` limits the
-    CLI's own retries of API calls. `pace` is the least time from the end of a turn to the beginning of the next.
-    `keep` is how long a broker keeps the agent's process between turns (15 minutes; 0: not at all), and `lease` how
-    long a mailbox's message belongs to whoever took it (10 minutes). `record`: each turn on the agent's terminal is
-    recorded. `screen` has the fields of the adapter's screen profile that are replaced for this agent. `envelope`
-    is the text above a message from another agent: none, short, full, or a text with `{from}` in it. `upstream` is
-    the URL of the model's API, where the CLI's own configuration does not name it to beam. `tolerate` is the status
-    (denied) that gets exit code 0. `rules` say which tool calls are denied, asked about and allowed, in addition to
-    what `access` says.
+    `adapter` is the name of an adapter in the registry. `executable` replaces the CLI's own name or path. `runner` is a
+    command that runs the agent elsewhere. `{command}` in one of its words becomes the agent's command line, quoted for
+    a shell; without `{command}`, the words of the agent's command line follow the words of the runner. `command`,
+    `reply_path`, `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `lease` to
+    mailboxes. A nested list in `command` is a group of words that is left out if a placeholder in it has no value.
+    `protocol` is the protocol that the program in `command` speaks (acp: the Agent Client Protocol; acp-v2: the draft
+    of its version 2). `cwd` is relative to the project folder. `env_profile` names an entry of `env_profiles`, whose
+    variables are set; variables in `env` take precedence over them. A turn may take `timeout` (30 minutes) in all, and
+    `idle_timeout` (10 minutes) without output. `retries` limits the CLI's own retries of API calls. `pace` is the least
+    time from the end of a turn to the beginning of the next. `keep` is how long a broker keeps the agent's process
+    between turns (15 minutes; 0: not at all), and `lease` how long a mailbox's message belongs to whoever took it (10
+    minutes). `record`: each turn on the agent's terminal is recorded. `screen` has the fields of the adapter's screen
+    profile that are replaced for this agent. `envelope` is the text above a message from another agent: none, short,
+    full, or a text with `{from}` in it. `account` names the login that the agent uses: agents of one account wait for a
+    usage limit together (`usage_limit: wait`). Without it, agents of one adapter whose keys and folders of their own
+    are the same have one account. `upstream` is the URL of the model's API, where the CLI's own configuration does not
+    name it to beam. `tolerate` is the status (denied) that gets exit code 0. `rules` say which tool calls are denied,
+    asked about and allowed, in addition to what `access` says.
     """
 
     adapter: str = ""
@@ -238,6 +243,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pace: float | None = None
     record: bool = False
     upstream: str | None = None
+    account: str | None = None
     screen: dict[str, Any] = {}
     description: str | None = None
     rules: RuleLists = RuleLists()

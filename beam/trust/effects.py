@@ -83,6 +83,7 @@ SETTINGS: dict[str, Effect] = {
     "pace": needs_trust("a shorter one asks the vendor more often"),
     "record": needs_trust("it decides whether your terminal is recorded"),
     "upstream": needs_trust("the prompts and the API key go there"),
+    "account": needs_trust("it decides which agents wait for a usage limit together"),
     "screen": needs_trust("it says which keys beam types"),
     "description": harmless("it is only shown, and its control characters are not obeyed"),
     "rules": needs_trust("a rule that allows gives what the access does not", "`allow`"),
@@ -119,6 +120,7 @@ _SPENT = "it is a bound on what is spent, or stops an agent that fails"
 POLICY: dict[str, Effect] = {
     **dict.fromkeys(("attempts", "retry", "backoff", "backoff_max", "jitter"), needs_trust(_AGAIN)),
     "retry_unknown": needs_trust("with it work may be done twice"),
+    "usage_limit": needs_trust(_AGAIN),
     **dict.fromkeys(("circuit_failures", "circuit_window", "circuit_open"), needs_trust(_SPENT)),
     **dict.fromkeys(("thread_turns", "thread_cost_usd", "root_turns", "root_cost_usd"), needs_trust(_SPENT)),
 }

@@ -15,6 +15,7 @@ import msgspec
 
 from beam.agents.base import Capabilities, Face, Verdict
 from beam.base import durations
+from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, LimitError, NotFoundError, ShortageError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event, TurnFinished, TurnStarted
@@ -162,8 +163,8 @@ def asks_to_log_in(text: str) -> bool:
 
 
 class CliTexts:
-    """The texts of the CLI itself in a turn that contain a link: its notices, status and errors. Texts of its model or
-    of a tool are left out."""
+    """The texts of the CLI itself in a turn that contain a link, or may say when a limit ends: its notices, status and
+    errors. Texts of its model or of a tool are left out."""
 
     types = (events.Notice, events.StatusChanged, events.AgentExited)
 
@@ -171,7 +172,7 @@ class CliTexts:
         self.texts: list[str] = []
 
     def add_text(self, event: events.Notice | events.StatusChanged | events.AgentExited) -> None:
-        """Remember the CLI's text in this event, if it contains a link."""
+        """Remember the CLI's text in this event, if it is one of these texts."""
         match event:
             case events.Notice():
                 text = event.text
@@ -179,7 +180,7 @@ class CliTexts:
                 text = event.detail
             case events.AgentExited():
                 text = event.stderr_tail
-        if "://" in text:
+        if "://" in text or "reset" in text or "again" in text or "retry" in text:
             self.texts = [*self.texts[-_MAX_TEXTS:], text]
 
 
@@ -243,12 +244,14 @@ def outcome_to_record(
     why: str | None = None,
     heard: Sequence[str] = (),
     worked: bool = False,
+    now_ns: int = 0,
 ) -> TurnFinished:
-    """Return the outcome in the form that is recorded: with a login link if one is needed, and without secrets.
+    """Return the outcome in the form that is recorded: with a login link if one is needed, with the time at which a
+    usage limit ends, and without secrets.
 
     An answer without the evidence that the sender requires becomes a failure. So does a success without an answer, if
     the turn asked a model; `worked`: an event of the turn was work (`answer.is_work`). `heard` are the CLI's texts that
-    may contain the link.
+    may contain the link or the time; `now_ns` is the current time.
     """
     verdict = mark_rule_denials(verdict, functools.partial(is_denied_by_rule, order))  # may make it a success
     if _asks_model(order):
@@ -262,6 +265,12 @@ def outcome_to_record(
     link = login_link_in((outcome.reason or "", *reversed(heard))) if outcome.class_ is Class.AUTH else None
     if link is not None:
         outcome = msgspec.structs.replace(outcome, login_url=link)
+    if outcome.class_ is Class.RATE_LIMIT:
+        from beam.turns.resets import reset_ns
+
+        ends_ns = reset_ns((outcome.reason or "", *reversed(heard)), now_ns)
+        if ends_ns is not None:
+            outcome = msgspec.structs.replace(outcome, resets_at=rfc3339(ends_ns))
     finished, blanked = redact_event(outcome)
     return msgspec.structs.replace(finished, redacted=blanked)
 

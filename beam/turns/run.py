@@ -116,7 +116,9 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     worked = sent.has_worked or (is_unseen and has_changed)
     if passed := passed_budget(order, verdict):
         record(events.Notice(code="budget_passed", text=passed))
-    outcome = outcome_to_record(order, verdict, stop, face, took, why=why, heard=sent.heard.texts, worked=worked)
+    outcome = outcome_to_record(
+        order, verdict, stop, face, took, why=why, heard=sent.heard.texts, worked=worked, now_ns=clock.now_ns()
+    )
     return _finish(order, record, outcome)
 
 

@@ -588,7 +588,7 @@ NAMED = [
     ),
     (
         {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 5}},
-        [events.Notice(text="rate limit: rejected, resets at 5 (Unix time)", code="rate_limit")],
+        [events.Notice(text="rate limit: rejected, resets at 1970-01-01T00:00:05.000000Z", code="rate_limit")],
     ),
     (
         {

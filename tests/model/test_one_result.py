@@ -24,6 +24,7 @@ OF_BEAM = {
     "exit_code",
     "redacted",
     "login_url",
+    "resets_at",
     "images",
     "worked",
 }  # the adapter can't know these

@@ -17,6 +17,7 @@ from beam.agents.claude.tasks import Tasks
 from beam.agents.claude.tools import Tools
 from beam.agents.fields import Object, integer, number, obj, objects, string, strings
 from beam.agents.images import images_in, replace_image_data
+from beam.base.clock import rfc3339
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import ANSWERS, Point
@@ -320,7 +321,8 @@ def _rate_limit(value: Object) -> list[Event]:
     resets = integer(info, "resetsAt")
     if status in ("", "allowed"):
         return [events.StatusChanged(state="rate_limit", detail=f"{status} {kind}".strip())]
-    when = f", resets at {resets} (Unix time)" if resets is not None else ""
+    word = "resets" if status == "rejected" else "its window ends"  # only a limit that was reached is waited for
+    when = f", {word} at {rfc3339(resets * 10**9)}" if resets is not None else ""
     return [events.Notice(text=f"rate limit: {status} {kind}".rstrip() + when, code="rate_limit")]
 
 

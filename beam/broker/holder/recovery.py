@@ -194,7 +194,9 @@ def _block(log: AgentLog, why: str) -> str:
 def _recover_claimed(log: AgentLog, entry: Entry, message: Message) -> None:
     known = log.state.known.get(message.id)
     if known is not None and known.attempt < message.attempt:
-        closing.requeue(log, entry, message, reason="retry" if known.phase == FINISHED else "lease_over")
+        is_retried = known.phase == FINISHED
+        why = closing.why_retried(log, _read_finished(log, known)) if is_retried else "lease_over"
+        closing.requeue(log, entry, message, reason=why)
         return
     if known is None:
         WaitingMessages(log).record_queued(entry, message)

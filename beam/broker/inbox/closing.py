@@ -15,7 +15,7 @@ from msgspec import UNSET
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.base.faults import crash_point
-from beam.broker.inbox import failure, launch
+from beam.broker.inbox import failure, launch, usage_limit
 from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.model.events import TurnClosed, TurnFinished
@@ -147,10 +147,13 @@ def close_message(log: AgentLog, entry: Entry, message: Message, finished: TurnF
     failure.count_cost(log.context, message, finished)
     retried = failure.next_attempt(log.context.config.policy, message, finished)
     if retried is not None:
+        if usage_limit.is_waited_for(log.context.config.policy, finished):
+            usage_limit.record(log.context, log.paths.agent, finished, retried[1])
         log.queue.rewrite(entry, retried[0])
         crash_point("offer.rewritten")
-        requeue(log, entry, retried[0], reason="retry", not_before=retried[1])
+        requeue(log, entry, retried[0], reason=why_retried(log, finished), not_before=retried[1])
         return
+    usage_limit.forget(log.context, log.paths.agent, finished)
     crash_point("route.before")
     closed = route_reply(log.context, message, finished, log.state)
     launch.notify_end(log.context, message.id, finished, is_last=log.is_last)
@@ -159,6 +162,11 @@ def close_message(log: AgentLog, entry: Entry, message: Message, finished: TurnF
     crash_point("close.recorded")
     clear_closed_message(log, entry, message, log.state.known[message.id])
     log.journal.rotate_if_due()
+
+
+def why_retried(log: AgentLog, finished: TurnFinished) -> str:
+    """Return the reason for the next attempt of a message that ended so."""
+    return "usage_limit" if usage_limit.is_waited_for(log.context.config.policy, finished) else "retry"
 
 
 def requeue(log: AgentLog, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:

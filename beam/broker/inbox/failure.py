@@ -10,6 +10,7 @@ import msgspec
 from beam.base.clock import parse_rfc3339, recorded_ns, rfc3339
 from beam.base.digest import sha256
 from beam.base.errors import PASSING, BeamError, DiskError, LimitError, ShortageError
+from beam.broker.inbox import usage_limit
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, Spent
@@ -42,11 +43,14 @@ def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tu
     The decision depends only on the policy and the recorded outcome, so after a crash the next process decides the
     same.
     """
+    retried = msgspec.structs.replace(message, attempt=finished.attempt + 1, deadline=None)
+    if usage_limit.is_waited_for(policy, finished):
+        limited = msgspec.structs.replace(retried, limited=message.limited + 1)
+        return limited, usage_limit.next_try(message, finished)
     chance = _stable_fraction(message.id, finished.attempt)
-    pause = retry_delay(policy, finished.status, finished.class_, finished.attempt, chance)
+    pause = retry_delay(policy, finished.status, finished.class_, finished.attempt - message.limited, chance)
     if pause is None:
         return None
-    retried = msgspec.structs.replace(message, attempt=finished.attempt + 1, deadline=None)
     return retried, rfc3339(parse_rfc3339(finished.ts) + int(pause * _NS))
 
 
@@ -66,7 +70,9 @@ def retry_after_shortage(policy: Policy, message: Message, shortages: int, now_n
 
 def update_circuit(log: AgentLog, finished: TurnFinished) -> None:
     """Open or close the agent's circuit breaker after an outcome, which is the journal's last one, and record the
-    change."""
+    change. A usage limit that is waited for changes nothing."""
+    if usage_limit.is_waited_for(log.context.config.policy, finished):
+        return
     state = log.state
     failures = tuple(_seconds(ts) for ts in state.failures[:-1])  # without this outcome, if it is a failure
     before = Circuit(failures=failures, until=_circuit_end_s(state))

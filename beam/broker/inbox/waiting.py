@@ -11,7 +11,7 @@ import msgspec
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError
 from beam.base.faults import crash_point
-from beam.broker.inbox import closing, failure
+from beam.broker.inbox import closing, failure, usage_limit
 from beam.model import events
 from beam.model.message import Message, digest
 from beam.model.outcome import Class, Status, Verdict
@@ -269,9 +269,13 @@ class WaitingMessages:
         `settings` are the agent's settings; None if they are invalid."""
         state, now_ns = self.log.state, self.log.context.clock.now_ns()
         pace = settings.pace if settings is not None and self.log.paths.lane is None else None
-        message = self.read(head) if state.circuit_until is not None else None
+        limited = usage_limit.limited_account(self.log.context, settings)
+        message = self.read(head) if state.circuit_until is not None or limited is not None else None
         no_circuit = message is not None and message.options.no_circuit is True and message.hops == 0
-        return failure.pause_s(state, head.id, now_ns, no_circuit=no_circuit, pace=pace)
+        pause = failure.pause_s(state, head.id, now_ns, no_circuit=no_circuit, pace=pace)
+        if pause is None or limited is None or no_circuit:
+            return pause
+        return max(pause, usage_limit.remaining_s(limited, now_ns))
 
     def why_waits_for_trust(self, entry: Entry) -> str | None:
         """Return why this message waits until a person trusts the folder; None if it does not."""

@@ -3,7 +3,7 @@ streams, colours or other events."""
 
 from __future__ import annotations
 
-from beam import AnyEvent, durations, estimated_usd, events
+from beam import AnyEvent, clock, durations, estimated_usd, events
 from beam.cli.render import asks, team
 from beam.cli.render.calls import unfinished_line
 from beam.cli.render.days import time_of_day
@@ -15,6 +15,14 @@ _MAX_NAMED_FILES = 5
 _VERBS_WITH_OWN_EVENT = frozenset(  # another event reports the effect of these
     {"settings", "release", "select", "reset", "pause", "resume", "interrupt", "approve", "deny"}
 )
+
+
+def _until_moment(event: events.MessageRequeued, until: str) -> str:
+    """Return the local time until which the message waits, with its date if that is not the event's."""
+    try:
+        return clock.local_moment(until, event.ts)
+    except (ValueError, OverflowError, OSError):
+        return time_of_day(until)
 
 
 def is_internal(event: AnyEvent) -> bool:
@@ -42,6 +50,8 @@ def sign_and_text(event: AnyEvent) -> tuple[str, str] | None:
             return "←" if event.kind != "reply" else "↩", f"{event.sender}: {event.text}"
         case events.MessageDead():
             return "†", f"dead letter {event.message_id}: {event.detail or event.reason}"
+        case events.MessageRequeued(reason="usage_limit", not_before=str(until)):
+            return "↻", f"{event.message_id}: the usage limit is reached; it waits until {_until_moment(event, until)}"
         case events.MessageRequeued():
             return "↻", f"requeued {event.message_id}: {event.reason}"
         case events.QueuePaused():

@@ -47,6 +47,9 @@ def _activity_texts(line: AgentStatus) -> Iterator[str]:
     elif line.circuit == "open" and line.circuit_until is not None:
         left = clock.recorded_ns(line.circuit_until) / 1e9 - time.time()
         yield f"circuit open for {max(0, round(left))}s more"
+    if line.limited_until is not None:
+        until = clock.local_moment(line.limited_until, clock.rfc3339(time.time_ns()))
+        yield f"usage limit reached: waits until {until}"
     if line.once:
         words = [turn.state for turn in line.once]
         counts = (
