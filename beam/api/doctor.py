@@ -20,6 +20,7 @@ from beam.api.root import check, path_text
 from beam.api.verify import find_damage
 from beam.base import own_program
 from beam.base.errors import BeamError
+from beam.base.typed_values import one_line
 from beam.broker.inbox import standing
 from beam.broker.inbox.context import RootContext, path_note
 from beam.model import events
@@ -335,18 +336,16 @@ class LastError(Struct, frozen=True, kw_only=True):
         """Return the failure as one line: time, status, reason, and the message's id."""
         outcome = self.outcome
         status = f"{outcome.status} ({outcome.class_})" if outcome.class_ else str(outcome.status)
-        reason = " ".join((outcome.reason or "").split())
-        short = reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
-        detail = f": {short}" if short else ""
+        reason = one_line(outcome.reason or "", _LONGEST_REASON)
+        detail = f": {reason}" if reason else ""
         return f"{self.at[:10]} {self.at[11:19]} UTC {status}{detail} [{outcome.message_id}]"
 
     @property
     def short_text(self) -> str:
         """Return the failure in a few words: day, time, and the beginning of the reason."""
         outcome = self.outcome
-        said = " ".join((outcome.reason or "").split()) or outcome.class_ or outcome.status
-        short = said if len(said) <= _SHORT_REASON else f"{said[: _SHORT_REASON - 1]}…"
-        return f"{self.at[5:10]} {self.at[11:16]} UTC {short}"
+        said = one_line(outcome.reason or "", _SHORT_REASON) or outcome.class_ or outcome.status
+        return f"{self.at[5:10]} {self.at[11:16]} UTC {said}"
 
 
 def last_errors(context: RootContext, limit: int) -> list[LastError]:

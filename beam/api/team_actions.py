@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from beam.api.inside import check_person
 from beam.base.errors import UsageError
+from beam.base.typed_values import one_line
 from beam.teams import act
 from beam.teams.act import TeamFiles
 from beam.teams.look import TeamsSnapshot, find_team
@@ -52,7 +53,7 @@ class TeamActions:
         act.check_text(text)
         act.check_sender(sender, self.files.roster())
         member = self.files.member(to)
-        mail_id = self.files.post(member.name, text, sender=sender, summary=summary or _summary(text))
+        mail_id = self.files.post(member.name, text, sender=sender, summary=summary or one_line(text, act.SUMMARY))
         why = ""
         if self._is_stale and not member.has_own_process:
             why = f"the process of the lead of {self.team} is gone, and with it {member.name}"
@@ -134,8 +135,3 @@ def create_team(environ: Mapping[str, str], name: str, *, claude_homes: Sequence
     the caller is an agent."""
     check_person(environ, "makes a team")
     act.create(homes(environ, claude_homes)[0], name, session_id=str(uuid.uuid4()), cwd=cwd)
-
-
-def _summary(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= 60 else words[:59] + "…"

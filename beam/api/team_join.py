@@ -21,6 +21,7 @@ from msgspec import Struct, structs
 
 from beam.api.team_actions import TeamActions
 from beam.base.errors import BeamError, NotFoundError, SignalledError, UnsupportedError, UsageError
+from beam.base.typed_values import one_line
 from beam.model.message import Access
 from beam.model.outcome import Status
 from beam.process import tree
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from beam.api.beam import Beam
 
 _PAUSE_S = 0.2
-_SUMMARY = 60
 _NESTED_TEAM_VARIABLE = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"  # a Claude Code with it leads a team of its own
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -349,8 +349,7 @@ class Membership:
         if receiver == self._name:
             self._note(text)
             return
-        words = " ".join(text.split())
-        summary = words if len(words) <= _SUMMARY else words[: _SUMMARY - 1] + "…"
+        summary = one_line(text, act.SUMMARY)
         if act.is_frame(text):
             text = f"The answer was:\n{text}"
         self._files.post(receiver, text[: act.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None)

@@ -1,5 +1,5 @@
-"""Converts JSON and plain values to typed values, safely in any number of threads, and text from file names to text
-that JSON can hold.
+"""Converts JSON and plain values to typed values, safely in any number of threads, and text to text that a line, an
+encoding or JSON can hold.
 
 msgspec (0.22.0) inspects a type when it is first used, and crashes the process if two threads cause this at the same
 time. So each type is first used here, under a lock. A decoder that a module makes while it is imported is safe as well.
@@ -39,6 +39,12 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
         with _lock:
             known = _decoders.setdefault(type_, msgspec.json.Decoder(type_))
     return known
+
+
+def one_line(text: str, most: int) -> str:
+    """Return the text on one line of at most `most` characters, with `…` at the end if it was cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def replace_surrogates(text: str) -> str:

@@ -170,13 +170,10 @@ def _run_with_trust(call: Context, scenario: Scenario, act: Callable[[], T]) -> 
         wants = call.beam.scenario_wants(scenario)
         if error.subject != scenario.source.name or not is_interactive(sys.stdin, sys.stderr):
             raise
-        from beam.cli.render.text import escape_controls, write
+        from beam.cli.render.text import confirm
 
         listed = "".join(f"  {line}\n" for line in wants)
-        question = f"Trust {scenario.path} with this? [y/N] "
-        write(sys.stderr, escape_controls(f"beam: {error.message}\n{listed}{question}"))
-        sys.stderr.flush()
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if not confirm(f"beam: {error.message}\n{listed}Trust {scenario.path} with this?"):
             raise
         call.beam.trust_scenario(scenario)
         return act()

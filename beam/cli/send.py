@@ -310,14 +310,11 @@ def with_folder_trust(call: Context, act: Callable[[], T]) -> T:
         if not is_interactive(sys.stdin, sys.stderr):
             raise
         from beam import trusting
-        from beam.cli.render.text import escape_controls, write
+        from beam.cli.render.text import confirm
 
         looked = call.beam.look_at_folder()
         allowed = "".join(f"  {line}\n" for line in trusting.allowed(looked))
-        question = f"Trust {call.beam.home.project} with all of this? [y/N] "
-        write(sys.stderr, escape_controls(f"beam: {error.message}\n{allowed}{question}"))
-        sys.stderr.flush()
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if not confirm(f"beam: {error.message}\n{allowed}Trust {call.beam.home.project} with all of this?"):
             raise
         call.beam.trust(looked)
         return act()

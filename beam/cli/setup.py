@@ -13,7 +13,7 @@ from beam import ExitCode, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import collapse_to_line, escape_controls, write_json, write_json_lines
+from beam.cli.render.text import collapse_to_line, confirm, escape_controls, write_json, write_json_lines
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _consents(call: Context, what: object, allowed: Sequence[str], *, sure: bool
     """Show what trust allows, and return whether the person wants it. Does not ask if nothing needs trust."""
     for line in allowed:
         call.note(line)
-    return sure or not allowed or _confirm(call, escape_controls(f"Trust {what} with all of this?"))
+    return sure or not allowed or _confirm(call, f"Trust {what} with all of this?")
 
 
 @app.verb()
@@ -218,9 +218,7 @@ def _confirm(call: Context, question: str) -> bool:
 
         complain("nothing was changed: there is no terminal to ask for consent; to agree beforehand, add --yes")
         return False
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return confirm(question)
 
 
 def _run_checks(call: Context, names: list[str], *, every: bool, as_json: bool) -> int:

@@ -9,7 +9,7 @@ from beam import ExitCode, NotFoundError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import safe, write_json, write_line
+from beam.cli.render.text import confirm, safe, write_json, write_line
 from beam.cli.streams import is_interactive
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ def undo(
         if not _is_anything_done(would):
             return _end(call, would)
         sys.stdout.flush()
-        sys.stderr.write(f"beam: {_summary(would)}. Go on? [y/N] ")
-        sys.stderr.flush()
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if not confirm(f"beam: {_summary(would)}. Go on?"):
             return int(ExitCode.USAGE)
     found = call.beam.undo(name, message_id=message_id, redo=redo, all_files=all_files, dry_run=dry_run)
     if as_json:

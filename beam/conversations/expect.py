@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from beam.base import durations
 from beam.base.patterns import time_limit
+from beam.base.typed_values import one_line
 from beam.conversations.facts import ToolUse, TurnFacts
 from beam.conversations.result import CheckResult, Verdict
 from beam.conversations.scenario import Check
@@ -104,9 +105,8 @@ def value_text(value: object) -> str:
     return _cut(value if isinstance(value, str) else msgspec.json.encode(value).decode())
 
 
-def _cut(text: str, most: int = _SHOWN_CHARACTERS) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+def _cut(text: str) -> str:
+    return one_line(text, _SHOWN_CHARACTERS)
 
 
 def _answer_note(subject: Subject) -> str:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from beam.base import durations
 from beam.base.digest import sha256
+from beam.base.typed_values import one_line
 from beam.conversations.plain import cut, plain
 from beam.conversations.refusal import Refusal
 from beam.conversations.result import RunResult, StepResult, TurnResult, Verdict
@@ -74,7 +75,7 @@ def turn_lines(turn: TurnResult, pages: Mapping[str, str]) -> list[str]:
     replayed = f" [replayed: {turn.replayed}]" if turn.replayed else ""
     calls = f" [{outcome.model_calls.told}]" if outcome.model_calls else ""
     lines = [f"{turn.agent}, turn {outcome.turn}: {outcome.status}{replayed}{calls}"]
-    told = {"asked": _line(turn.asked), "did": _did(turn), "cost": _cost(turn)}
+    told = {"asked": one_line(turn.asked, _MAX_LINE), "did": _did(turn), "cost": _cost(turn)}
     told["page"] = pages.get(outcome.message_id, "")
     return [*lines, *(f"{name}: {text}" for name, text in told.items() if text), outcome.reply or outcome.reason or ""]
 
@@ -86,17 +87,12 @@ def _did(turn: TurnResult) -> str:
         f"called {', '.join(tools)}" if turn.tools else "",
         f"changed {', '.join(turn.files)}" if turn.files else "",
     )
-    return _line("; ".join(part for part in parts if part))
+    return one_line("; ".join(part for part in parts if part), _MAX_LINE)
 
 
 def _cost(turn: TurnResult) -> str:
     cost = "" if turn.cost_usd is None else f"${turn.cost_usd:.4f}"
     return ", ".join(part for part in (cost, f"{turn.tokens:,} tokens" if turn.tokens else "") if part)
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 1]}…"
 
 
 def quoted(text: str) -> list[str]:
@@ -169,7 +165,7 @@ def summary(result: RunResult, pages: Mapping[str, str] = MappingProxyType({})) 
         lines += ["", "| step | agent | asked | did | cost | page |", "|---|---|---|---|---|---|"]
     for step, turn in turns:
         page = pages.get(turn.outcome.message_id, "")
-        cells = (step.id, turn.agent, _line(turn.asked), _did(turn), _cost(turn), page)
+        cells = (step.id, turn.agent, one_line(turn.asked, _MAX_LINE), _did(turn), _cost(turn), page)
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     lines += ["", "| agent | turns | tokens | cost |", "|---|---|---|---|", *_agent_rows(result)]
     failed = [(step, check) for step in result.steps for check in step.checks if check.verdict is Verdict.FAILED]

@@ -12,6 +12,7 @@ from typing import Literal, cast, get_args
 from msgspec import UNSET, Struct, field
 
 from beam.base.errors import NotFoundError, UsageError
+from beam.base.typed_values import one_line
 from beam.conversations.quoted import MARK, clean, marked
 from beam.model import events
 from beam.model.events import Event
@@ -194,8 +195,7 @@ def _text(text: str, most: int, *, is_short: bool) -> list[str]:
 
 
 def _line(text: str, most: int) -> str:
-    line = clean(" ".join(text[: most * 4].split()))
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return one_line(clean(" ".join(text[: most * 4].split())), most)
 
 
 def _size(lines: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from beam.base.errors import ExitCode
+from beam.base.typed_values import one_line
 
 SCREEN = "; its screen:\n"  # in a reason, before the rows of a screen that it quotes
 COST_DIGITS = 9  # decimal places of a cost in USD; hides rounding errors, such as that of 0.1 + 0.2
@@ -166,8 +167,7 @@ def _argument(denial: Denial) -> str:
         return ""
     texts = {key: value for key, value in given.items() if isinstance(value, str) and value}
     found = next((texts[key] for key in _ARGUMENTS if key in texts), next(iter(texts.values()), ""))
-    line = " ".join(found.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return one_line(found, _LONGEST)
 
 
 class Unfinished(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from beam.base.typed_values import one_line
 from beam.model import events
 from beam.model.notification import Notification
 from beam.model.outcome import Status
@@ -93,5 +94,4 @@ def _line(text: str) -> str:
     """Return the text as one line without secrets and control characters, cut to 200 characters."""
     beginning = redact_beginning(text, 4 * _TEXT_LENGTH)
     words = "".join(character if character.isprintable() else " " for character in beginning)
-    line = " ".join(words.split())
-    return line if len(line) <= _TEXT_LENGTH else f"{line[: _TEXT_LENGTH - 1]}…"
+    return one_line(words, _TEXT_LENGTH)

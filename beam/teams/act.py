@@ -207,6 +207,7 @@ def current_timestamp() -> str:
 
 MEMBER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 LONGEST = 256 * 1024  # characters of a message
+SUMMARY = 60  # characters of a message's own summary
 _INVISIBLE_ENDS = re.compile(r"\A[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+|[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+\Z")
 
 

@@ -101,6 +101,13 @@ def ascii_only(text: str) -> str:
     return text if text.isascii() else text.translate(_ASCII_SIGNS).encode("ascii", "backslashreplace").decode()
 
 
+def confirm(question: str) -> bool:
+    """Print the question to stderr, and return whether the person at the terminal says yes."""
+    write(sys.stderr, escape_controls(f"{question} [y/N] "))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def write(stream: TextIO, text: str, *, verbatim: bool = False) -> None:
     """Write a text to the stream, without the secrets in it. Characters that the stream's encoding lacks are replaced
     as in `ascii_only`, or by `?`. `verbatim`: secrets stay, for a text that has none left, or that somebody must get
