@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +18,7 @@ from beam.api.cli_answers import Answer, CliAnswers, Command
 from beam.api.find import agent_names, all_paths, is_of_run
 from beam.api.root import check, path_text
 from beam.api.verify import find_damage
-from beam.base import own_program
+from beam.base import files, own_program
 from beam.base.errors import BeamError
 from beam.base.typed_values import one_line
 from beam.broker.inbox import standing
@@ -164,7 +164,7 @@ def _agents(
             else:
                 yield found
             continue
-        argv = _question(found, context.environ)
+        argv = _question(found)
         if argv is None:
             yield _installed(found, found.package.version if found.package is not None else "")
         else:
@@ -238,7 +238,7 @@ def _find(context: RootContext, name: str, *, is_declared: bool) -> _Cli | Check
     return _Cli(name, is_declared, adapter, executable, is_open, package, node)
 
 
-def _question(cli: _Cli, environ: Mapping[str, str]) -> Command | None:
+def _question(cli: _Cli) -> Command | None:
     """Return the command that says what is not known of the CLI yet: its version, or that of its Node.js. None if
     nothing may or need be asked."""
     if cli.is_open:  # agents may have changed a program in their folder: it is not run outside of a turn
@@ -250,7 +250,7 @@ def _question(cli: _Cli, environ: Mapping[str, str]) -> Command | None:
 
 def _is_for_node(executable: str) -> bool:
     """Return whether this program is a script that Node.js runs."""
-    with contextlib.suppress(OSError), Path(executable).open("rb") as file:
+    with contextlib.suppress(OSError, BeamError), files.open_reader(executable, follow=True) as file:
         return re.match(rb"#!.*\bnode\b", file.readline(_LONGEST_SHEBANG)) is not None
     return False
 
