@@ -7,6 +7,7 @@ top it imports nothing of beam.
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
@@ -48,6 +49,7 @@ class HeldModules:
         self._distributions: list[dict[str, str]] = []
         self._reader: Any
         self._reading: tuple[int, int, int] | None = None  # the fork, the descriptor that tells its end, its file
+        self._looks = _thread.allocate_lock()
         sys.meta_path.insert(0, self)
 
     def add(self, places: Sequence[str], folders: Sequence[str], reader: Callable[..., Any]) -> None:
@@ -86,19 +88,20 @@ class HeldModules:
 
     def wait(self) -> None:
         """Wait until all is read, and import from memory from then on."""
-        if self._reading is not None:
-            os.set_blocking(self._reading[1], True)
-            self._look()
+        with self._looks:
+            if self._reading is not None:
+                os.set_blocking(self._reading[1], True)
+                self._look()
 
     def _look(self) -> None:
-        """Import from memory from now on, if all is read."""
-        assert self._reading is not None
+        """Import from memory from now on, if all is read. The caller has the lock `_looks`."""
+        if self._reading is None:
+            return
         fork, told, file = self._reading
         try:
             is_whole = os.read(told, 1) == b"1"
         except BlockingIOError:
             return
-        self._reading = None
         os.close(told)
         try:  # noqa: SIM105 - contextlib might be imported from where agents write
             os.waitpid(fork, 0)
@@ -108,6 +111,7 @@ class HeldModules:
             os.ftruncate(file, 0)
             self._reader.copy_all(file)
         self._use(file)
+        self._reading = None
 
     def command(self, module: str, *words: str) -> tuple[list[str], int]:
         """Return the arguments of the interpreter that run the module in a further process, and the descriptor that it
@@ -118,8 +122,8 @@ class HeldModules:
 
     def source_of(self, *names: str) -> str | None:
         """Return Python source that imports these modules, in this order, as top-level modules with the last part of
-        their names. Return None while they are still read from their files."""
-        if self._reading is not None:
+        their names. Return None while they are still read from their files, or if they lie where no agent may write."""
+        if self._reading is not None or not self._index.keys() >= set(names):
             return None
         import marshal
 
@@ -133,12 +137,12 @@ class HeldModules:
         """Import from this file from now on."""
         import marshal
 
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = file
         size = os.fstat(file).st_size
         start = int.from_bytes(os.pread(file, 8, size - 8), "little")
         _, (self._index, self._distributions, self._places, path) = marshal.loads(os.pread(file, size, start))
+        before, self._fd = self._fd, file  # from here on other threads import from it
+        if before >= 0:
+            os.close(before)
         if self._is_own_process:
             sys.path[:] = path
         if _LINUX:
@@ -163,12 +167,16 @@ class HeldModules:
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> Any:
         """Return how to import the module; None if another finder has to look for it."""
         if self._reading is not None:
-            self._look()
+            if self._looks.acquire(blocking=False):  # else another thread looks, or this one imports while it does
+                try:
+                    self._look()
+                finally:
+                    self._looks.release()
             if self._reading is not None and self._fd < 0:  # nothing is held yet
                 return None
         held = self._index.get(name)
         if held is not None:
-            from importlib.machinery import ModuleSpec
+            from _frozen_importlib import ModuleSpec  # `importlib` itself may be held
 
             spec = ModuleSpec(name, self, origin=held[0], is_package=held[1])  # type: ignore[arg-type]
             spec.has_location = True
@@ -189,7 +197,7 @@ class HeldModules:
         if kind != EXTENSION:
             return None
         import _imp
-        from importlib.machinery import ModuleSpec
+        from _frozen_importlib import ModuleSpec
 
         # The descriptor stays open, because the system takes a later file at the same path for this one.
         fd = os.memfd_create(spec.name, os.MFD_CLOEXEC) if _LINUX else _temporary_file()
@@ -200,12 +208,14 @@ class HeldModules:
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code."""
-        if self._index[module.__name__][2] == EXTENSION:
+        assert module.__spec__ is not None
+        name = module.__spec__.name  # an extension may set another `__name__`
+        if self._index[name][2] == EXTENSION:
             import _imp
 
             _imp.exec_dynamic(module)
         else:
-            exec(self.get_code(module.__name__), module.__dict__)
+            exec(self.get_code(name), module.__dict__)
 
     def get_code(self, name: str) -> CodeType:
         """Return the module's code."""
