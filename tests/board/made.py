@@ -19,6 +19,7 @@ from beam.model.outcome import Status, Usage
 from beam.model.state import Totals
 from beam.teams.board import MailLine, MemberLine, TaskLine, TeamLine, TeamShown
 from beam.teams.stuck import Wait
+from tests.support.statuses import agent_status
 
 NOW_S = 1_750_000_000.0
 PROJECT = Path("/home/me/parser")
@@ -39,16 +40,11 @@ def agent(name: str, state: str = "idle", **more: Any) -> AgentStatus:
     """An agent's status."""
     given: dict[str, Any] = {
         "adapter": "claude",
-        "waiting": 0,
-        "dead": 0,
-        "oldest": None,
-        "running": None,
-        "session_id": None,
         "turn": 1,
         "last": LastOutcome(message_id="m", turn=1, status=Status.COMPLETED, at=ts(300)),
         "totals": Totals(turns=1, usage=Usage(input_tokens=1000, output_tokens=200), cost_usd=0.25),
     }
-    return AgentStatus(agent=name, state=state, **{**given, **more})
+    return agent_status(name, state=state, **{**given, **more})
 
 
 def running(**more: Any) -> Running:

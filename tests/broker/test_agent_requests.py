@@ -29,7 +29,7 @@ from beam.model.message import (
 from beam.model.outcome import Status
 from beam.process import tree
 from beam.store.outbox import Answer, Request
-from tests.support.context import Root
+from tests.support.context import Root, ended
 
 
 @pytest.fixture(autouse=True)
@@ -61,13 +61,6 @@ def failing(error: Exception) -> Callable[..., None]:
         raise error
 
     return fail
-
-
-def ended(steps: Generator[float, None, Any]) -> Any:
-    with pytest.raises(StopIteration) as done:
-        for _ in range(50):
-            next(steps)
-    return done.value.value
 
 
 def carried_out(

@@ -33,7 +33,7 @@ from beam.store.journal import read_state
 from beam.store.lock import try_lock
 from beam.store.queue import Entry
 from beam.store.segment import GONE_KIND
-from tests.support.context import Root
+from tests.support.context import Root, ended
 from tests.support.journals import ELSEWHERE, record, started
 
 
@@ -44,13 +44,6 @@ def following(root: Root, message: Message, seen: list[Event], **options: Any) -
 def answer(root: Root, message: Message) -> None:
     assert mailbox.recv(root.context, root.place("box"), None) is not None
     mailbox.reply(root.context, root.place("box"), message.id, "yes", failed=False)
-
-
-def ended(steps: Generator[float, None, Any]) -> Any:
-    with pytest.raises(StopIteration) as done:
-        for _ in range(50):
-            next(steps)
-    return done.value.value
 
 
 @pytest.mark.slow

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -15,14 +12,7 @@ from beam.model.message import Message, Options
 from beam.model.outcome import Status
 from beam.process import tree
 from beam.store.lock import Lock
-from tests.support.context import Root
-
-
-def ended(steps: Generator[float, None, Any]) -> Any:
-    with pytest.raises(StopIteration) as done:
-        for _ in range(1000):
-            next(steps)
-    return done.value.value
+from tests.support.context import Root, ended
 
 
 def kept_by(

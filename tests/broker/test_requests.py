@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 import pytest
 
 from beam.base.errors import BeamError, ExitCode, UnfinishedError
@@ -12,14 +9,7 @@ from beam.broker.asking import mailbox
 from beam.broker.asking.requests import request, withdraw
 from beam.model.outcome import Status
 from beam.store.lock import try_lock
-from tests.support.context import Root
-
-
-def ended(steps: Generator[float, None, Any]) -> Any:
-    with pytest.raises(StopIteration) as done:
-        for _ in range(50):
-            next(steps)
-    return done.value.value
+from tests.support.context import Root, ended
 
 
 def test_a_request_that_nobody_could_answer_is_answered_by_the_caller(root: Root) -> None:

@@ -11,14 +11,12 @@ from beam import Beam
 from beam.api.status import AgentStatus
 from beam.cli import main
 from beam.model.state import ToolSum, Totals
+from tests.support.statuses import agent_status
 
 
 def line(agent: str, **tools: tuple[int, int]) -> AgentStatus:
     sums = {name: ToolSum(calls=calls, failed=failed) for name, (calls, failed) in tools.items()}
-    nothing = dict.fromkeys(("oldest", "running", "session_id", "last"))
-    return AgentStatus(
-        agent=agent, adapter="claude", state="idle", waiting=0, dead=0, turn=1, totals=Totals(by_tool=sums), **nothing
-    )
+    return agent_status(agent, totals=Totals(by_tool=sums))
 
 
 def test_each_agents_tools_are_reported_with_their_calls_and_failures(

@@ -18,7 +18,6 @@ from beam.api import Beam
 from beam.api.broker import BrokerStatus
 from beam.api.notify import TargetLine, TargetTried
 from beam.api.report import ReportLine
-from beam.api.status import AgentStatus
 from beam.api.usage import UsageLine
 from beam.base import clock
 from beam.base.errors import NotFoundError
@@ -27,10 +26,10 @@ from beam.cli import report as render_report
 from beam.cli.render import status as render_status
 from beam.model import events
 from beam.model.outcome import Status, Usage
-from beam.model.state import Totals
 from beam.root.git_place import GitPlace
 from tests.support.chatting import outcome
 from tests.support.inside import Inside, Told
+from tests.support.statuses import agent_status as agent
 
 # -- wait --------------------------------------------------------------------------------------------------------------
 
@@ -124,23 +123,6 @@ def test_agents_are_waited_for_until_they_are_in_a_state(inside: Inside, told: T
 
 
 # -- status ------------------------------------------------------------------------------------------------------------
-
-
-def agent(name: str, **more: Any) -> AgentStatus:
-    given: dict[str, Any] = {
-        "agent": name,
-        "adapter": "command",
-        "state": "idle",
-        "waiting": 0,
-        "dead": 0,
-        "oldest": None,
-        "running": None,
-        "session_id": None,
-        "turn": 0,
-        "last": None,
-        "totals": Totals(),
-    }
-    return AgentStatus(**{**given, **more})
 
 
 @pytest.mark.parametrize(

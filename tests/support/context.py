@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from beam.agents import registry
+from beam.base.clock import Steps
 from beam.broker.asking.agent_requests import carry_out
 from beam.broker.holder.lease import AgentLease
 from beam.broker.inbox.context import RootContext
@@ -120,3 +122,13 @@ class Root:
 
 
 SMALL = Limits(segment_bytes=1)
+
+
+def ended(steps: Steps[Any]) -> Any:
+    """The result of steps that come to their end, without any of their pauses."""
+    for _ in range(1000):
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+    raise AssertionError("the steps come to no end")

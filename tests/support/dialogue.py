@@ -54,6 +54,18 @@ Talk = TypeVar("Talk", bound=Conversation)
 Feed = Callable[[Talk, bytes], list[Step]]
 
 
+def over(talk: Conversation) -> Over:
+    """The one end of a turn."""
+    (found,) = [step for step in talk.steps if isinstance(step, Over)]
+    return found
+
+
+def broken(talk: Conversation) -> Broken:
+    """The one break of the conversation."""
+    (found,) = [step for step in talk.steps if isinstance(step, Broken)]
+    return found
+
+
 def kinds(steps: Iterable[Step]) -> list[str]:
     """The steps by name; an event by its own."""
     return [type(step.event if isinstance(step, Say) else step).__name__ for step in steps]

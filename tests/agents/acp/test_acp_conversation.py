@@ -37,19 +37,9 @@ from beam.model.outcome import Class, Status, Total, Usage
 from beam.rules.rule import ToolCall
 from beam.rules.ruleset import combine, rules_of
 from tests.support.acp_dialogue import DIALECT, MODES, OPTIONS, SESSION, Talk, talking, turn
-from tests.support.dialogue import kinds
+from tests.support.dialogue import broken, kinds, over
 
 LOGIN = {"code": -32000, "message": "Authentication required"}
-
-
-def over(talk: Talk) -> Over:
-    (found,) = [step for step in talk.steps if isinstance(step, Over)]
-    return found
-
-
-def broken(talk: Talk) -> Broken:
-    (found,) = [step for step in talk.steps if isinstance(step, Broken)]
-    return found
 
 
 # -- its beginning -----------------------------------------------------------------------------------------------------

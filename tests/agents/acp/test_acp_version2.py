@@ -17,7 +17,7 @@ from beam.agents.link import Asked, Broken, Decide, Interrupt, Over, Prompt, Say
 from beam.model import events
 from beam.model.outcome import Class, Status
 from tests.support.acp_dialogue import CHOICES, DIALECT, SESSION, turn
-from tests.support.dialogue import Conversation, kinds
+from tests.support.dialogue import Conversation, kinds, over
 
 OPTIONS = [
     {
@@ -56,11 +56,6 @@ class Talk(Conversation):
 
     def text(self, text: str) -> list[Step]:
         return self.say("agent_message_chunk", messageId="m-1", content={"type": "text", "text": text})
-
-
-def over(talk: Talk) -> Over:
-    (found,) = [step for step in talk.steps if isinstance(step, Over)]
-    return found
 
 
 def test_a_turn_is_over_by_the_state_of_its_session_and_not_by_the_answer_to_its_prompt() -> None:

@@ -17,7 +17,6 @@ from beam.agents.link import (
     Act,
     Answered,
     Asked,
-    Broken,
     Close,
     Decide,
     Interrupt,
@@ -36,7 +35,7 @@ from beam.model.outcome import Class, Denial, Point, Status
 from beam.rules.rule import ToolCall
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from tests.support.claude_dialogue import SESSION, Talk, turn
-from tests.support.dialogue import kinds
+from tests.support.dialogue import broken, kinds, over
 
 FRESH = "6b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b99"
 BASH = {"command": "touch made", "description": "List files"}
@@ -51,16 +50,6 @@ def talking(**fields: Any) -> Talk:
     talk.begin()
     talk.prompt()
     return talk
-
-
-def over(talk: Talk) -> Over:
-    (found,) = [step for step in talk.steps if isinstance(step, Over)]
-    return found
-
-
-def broken(talk: Talk) -> Broken:
-    (found,) = [step for step in talk.steps if isinstance(step, Broken)]
-    return found
 
 
 def asked(talk: Talk) -> Asked:

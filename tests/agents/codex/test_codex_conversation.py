@@ -15,7 +15,6 @@ from beam.agents.link import (
     Act,
     Answered,
     Asked,
-    Broken,
     Close,
     Decide,
     Interrupt,
@@ -33,7 +32,7 @@ from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Class, Point, Status, Total
 from tests.support.codex_dialogue import THREAD, TURN, Talk, opened, turn
-from tests.support.dialogue import kinds
+from tests.support.dialogue import broken, kinds, over
 
 COMMAND = "item/commandExecution/requestApproval"
 FILES = "item/fileChange/requestApproval"
@@ -47,16 +46,6 @@ def talking(**fields: Any) -> Talk:
     talk.begin(fields.get("session_id") or THREAD)
     talk.prompt()
     return talk
-
-
-def over(talk: Talk) -> Over:
-    (found,) = [step for step in talk.steps if isinstance(step, Over)]
-    return found
-
-
-def broken(talk: Talk) -> Broken:
-    (found,) = [step for step in talk.steps if isinstance(step, Broken)]
-    return found
 
 
 # -- its beginning -----------------------------------------------------------------------------------------------------

@@ -16,26 +16,10 @@ from beam.cli.render import status, tables
 from beam.model.outcome import Status, Usage
 from beam.model.state import Totals
 from beam.root.git_place import GitPlace
+from tests.support.statuses import agent_status as agent
 
 NOW = 1_800_000_000.0
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)+)\})? (\S+)')
-
-
-def agent(name: str, **fields: object) -> AgentStatus:
-    given: dict[str, object] = {
-        "agent": name,
-        "adapter": "command",
-        "state": "idle",
-        "waiting": 0,
-        "dead": 0,
-        "oldest": None,
-        "running": None,
-        "session_id": None,
-        "turn": 0,
-        "last": None,
-        "totals": Totals(),
-    }
-    return AgentStatus(**{**given, **fields})  # type: ignore[arg-type]
 
 
 RUNNING = Running(
