@@ -14,9 +14,9 @@ from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError
 from beam.broker.inbox.context import RootContext
 from beam.model.events import AnyEvent, Event
-from beam.root.paths import AgentPaths, RootPaths
+from beam.root.paths import RootPaths
 from beam.store.reader import Reader
-from beam.store.segment import read_state
+from beam.store.segment import read_state, segments
 
 if TYPE_CHECKING:
     from beam.agents.session_files import Session
@@ -57,12 +57,13 @@ def watch_roots(
     *,
     follow: bool,
     history: bool,
+    recent: bool = False,
     teams: Teams,
     foreign: ForeignSessions | None = None,
 ) -> Iterator[list[Placed]]:
     """Yield batches as `watch_root` does, for all agents of several roots, including roots that appear later. Events of
-    `foreign` sessions are included."""
-    return _watch(homes, context, [], None, follow=follow, history=history, teams=teams, foreign=foreign)
+    `foreign` sessions are included. With `recent`, the first batch has the newest earlier events of each agent."""
+    return _watch(homes, context, [], None, follow=follow, history=history, recent=recent, teams=teams, foreign=foreign)
 
 
 def _watch(
@@ -73,6 +74,7 @@ def _watch(
     *,
     follow: bool,
     history: bool,
+    recent: bool = False,
     teams: Teams | None,
     foreign: ForeignSessions | None = None,
 ) -> Iterator[list[Placed]]:
@@ -93,7 +95,9 @@ def _watch(
                     continue
                 try:
                     if name not in readers:
-                        readers[name] = _reader(paths, from_start=history or not first)
+                        readers[name] = Reader(
+                            paths.journal, _seq_before(paths.journal, history=history or not first, recent=recent)
+                        )
                         if foreign is not None:
                             foreign.begin(name, paths.journal)
                     new = readers[name].poll()
@@ -124,8 +128,14 @@ def since(seconds: float) -> str:
     return rfc3339(time.time_ns() - int(seconds * 1e9))
 
 
-def _reader(paths: AgentPaths, *, from_start: bool) -> Reader:
-    return Reader(paths.journal, 0 if from_start else read_state(paths.journal).seq)
+def _seq_before(journal: Path, *, history: bool, recent: bool) -> int:
+    """Return the number of the event after which the reading of a journal begins: with `history` 0, with `recent` that
+    of the last event before the newest segment, else that of the last event."""
+    if history:
+        return 0
+    if not recent:
+        return read_state(journal).seq
+    return next((int(name[:-6]) - 1 for name in segments(journal)[-1:]), 0)
 
 
 def _changes(context: RootContext) -> Iterator[None]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from beam.board.names import Names
 from beam.board.panes import PANES
-from beam.board.rows import Row
+from beam.board.rows import Row, agent_key
 from beam.board.words import Piece, StyledLine, cell, money, safe_line
 
 if TYPE_CHECKING:
@@ -17,17 +18,17 @@ Key = tuple[str, str, str]  # the key, what it does, the name of its action
 
 
 def title(rows: Sequence[Row], clock: str, width: int) -> StyledLine:
-    """Return the title: the number of rows, how many of them work and how many ask, their cost, and the time."""
+    """Return the title: the number of rows, how many of them work and how many ask, their cost, and the local time. If
+    that does not fit, the cost is left out first, then the time."""
     busy = sum(row.is_busy for row in rows)
     asks = sum(row.state == "asking" for row in rows)
     cost = sum(row.cost_usd or 0.0 for row in rows)
     mark = any(row.is_estimate and row.cost_usd for row in rows)
-    text = f" beam board  {len(rows)} here, {busy} at work"
-    asked = f", {asks} waiting for you" if asks else ""
-    right = f"{money(cost, is_estimate=mark)}  {clock} UTC "
-    left = cell(text, max(0, width - len(right) - len(asked))) if not asked else text
-    space = " " * max(0, width - len(left) - len(asked) - len(right))
-    return (Piece(left, "bar"), Piece(asked, "bar"), Piece(space + right, "bar"))
+    left = f" beam board  {len(rows)} in all folders, {busy} at work"
+    left += f", {asks} waiting for you" if asks else ""
+    both = (f"  {money(cost, is_estimate=mark)}  {clock} ", f"  {clock} ")
+    right = next((text for text in both if len(left) + len(text) <= width), "")
+    return (Piece(cell(left, width - len(right)) + right, "bar"),)
 
 
 def tabs(pane: int, only: str) -> StyledLine:
@@ -47,14 +48,15 @@ def tab_at(column: int) -> int | None:
     return None
 
 
-def note(said: Piece, asks: Sequence[tuple[Path, AskLine]]) -> StyledLine:
+def note(said: Piece, asks: Sequence[tuple[Path, AskLine]], names: Names) -> StyledLine:
     """Return the line with the note `said`. If the note is empty, return a line with the first open ask and the number
     of other open asks."""
     if not asks or said.text:
         return (said,)
-    first = asks[0][1]
+    project, first = asks[0]
+    who = names.whole(agent_key(project, first.agent))
     more = f" and {len(asks) - 1} more" if len(asks) > 1 else ""
-    return (Piece(safe_line(f"{first.agent} asks for {first.tool}{more}: a shows it"), "ask"),)
+    return (Piece(safe_line(f"{who} asks for {first.tool}{more}: a shows it"), "ask"),)
 
 
 def keys(known: Sequence[Key], width: int) -> StyledLine:

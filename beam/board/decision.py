@@ -15,6 +15,8 @@ from beam.board.words import safe_line, wrap
 from beam.cli.render.asks import always_words
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from beam import AskLine
 
 Answer = Literal["", "approve", "always", "deny"]
@@ -26,10 +28,10 @@ _QUESTIONS = {
 }
 
 
-def ask_lines(ask: AskLine, width: int) -> list[str]:
-    """Return the ask in lines of at most `width` columns: who asks for which tool, the description, everything that
-    would run, and everything that `always` would allow."""
-    found = wrap(f"{safe_line(ask.agent)} asks for {safe_line(ask.tool)}", width)
+def ask_lines(ask: AskLine, project: Path, width: int) -> list[str]:
+    """Return the ask in lines of at most `width` columns: who asks for which tool in which folder, the description,
+    everything that would run, and everything that `always` would allow."""
+    found = wrap(f"{safe_line(ask.agent)} asks for {safe_line(ask.tool)} in {safe_line(str(project))}", width)
     if ask.description:
         found += ["", *wrap(ask.description, width)]
     found += ["", *_input_lines(bytes(ask.input), width)]

@@ -15,6 +15,8 @@ from beam.board.lines import FixedLines, Lines
 from beam.board.words import Piece, cell, safe_line, wrap
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from textual import events
 
     from beam import AskLine
@@ -116,12 +118,13 @@ class ConfirmDialog(ModalScreen[bool]):
 
 
 class AskDialog(ModalScreen[Answer]):
-    """An ask to decide, with everything that would run. The result is the answer, or "" if the person leaves the ask
-    open."""
+    """An ask to decide, of an agent of the folder `project`, with everything that would run. The result is the answer,
+    or "" if the person leaves the ask open."""
 
-    def __init__(self, ask: AskLine) -> None:
+    def __init__(self, ask: AskLine, project: Path) -> None:
         super().__init__()
         self.ask = ask
+        self.project = project
         self.decision = Decision(always_offer(ask))
 
     def compose(self) -> ComposeResult:
@@ -141,7 +144,7 @@ class AskDialog(ModalScreen[Answer]):
 
     def _fill(self) -> None:
         text = self.query_one("#text", Lines)
-        text.show(_fixed_lines(ask_lines(self.ask, max(1, text.size.width))))
+        text.show(_fixed_lines(ask_lines(self.ask, self.project, max(1, text.size.width))))
         self._draw()
 
     def _draw(self) -> None:

@@ -17,6 +17,7 @@ from msgspec import structs
 
 from beam import BeamError, clock, events
 from beam.board.rows import Snapshot, agent_key
+from beam.board.stream import stream_event
 from beam.board.teams import TeamSnapshot
 
 if TYPE_CHECKING:
@@ -28,14 +29,18 @@ _POLL_SHARE = 40  # the pause after a snapshot is this many times as long as the
 _TEAM_S = 3.0
 _COUNT_S = 20.0  # the shortest time between two readings of the members' usage, which read all transcripts
 _MAX_EVENTS = 50_000  # events that wait for the board
+_RECENT_EVENTS = 500  # how many earlier events the board begins with at most
+_RECENT_S = 3600.0  # how old such events of teams and of sessions that beam did not start may be
 
 
 class ReceivedEvent(NamedTuple):
-    """An event, with the key of its row and the name to show."""
+    """An event, with the key of its row and the name to show. `is_past` marks an event from before the board began that
+    only the stream shows, because not all of those events are known."""
 
     event: AnyEvent
     key: str
     name: str
+    is_past: bool = False
 
 
 class Feed:
@@ -53,6 +58,8 @@ class Feed:
         self._beam_for_project = beam_for_project
         self._claude_homes = tuple(claude_homes)
         self._since = since
+        self._is_recent_wanted = not since
+        self._began = clock.rfc3339(time.time_ns())
         self._events: deque[ReceivedEvent] = deque(maxlen=_MAX_EVENTS)
         self._wake = threading.Event()
         self._is_over = False
@@ -64,6 +71,11 @@ class Feed:
         self.teams: Sequence[TeamLine] = ()
         self.wanted_team: str | None = None  # "": the first one; None: no team is shown
         self.trouble = ""
+
+    @property
+    def here(self) -> Path:
+        """Return the project folder in which the board was started."""
+        return self._beam.home.project
 
     def start(self) -> None:
         """Start the threads."""
@@ -113,19 +125,23 @@ class Feed:
 
     def _read_events(self) -> None:
         from beam import ForeignSessions, team_views  # not at the top, because these load many modules
+        from beam import since as since_time
 
+        recent = self._is_recent_wanted
+        from_when = since_time(_RECENT_S) if recent else self._since
         teams = team_views.teams(
             self._beam.environ,
             claude_homes=self._claude_homes,
-            since=self._since,
+            since=from_when,
             with_gone=bool(self._since),
             also=[self._beam.home.root / "agents"],
         )
-        foreign = ForeignSessions(self._beam.environ, teams, since=self._since)
+        foreign = ForeignSessions(self._beam.environ, teams, since=from_when)
         stood = 0.0
         try:
-            for batch in self._beam.stream_all(teams, history=bool(self._since), foreign=foreign):
-                self._events.extend(received for one in batch if (received := self._receive_event(one)) is not None)
+            for batch in self._beam.stream_all(teams, history=bool(self._since), recent=recent, foreign=foreign):
+                self._events.extend(self._receive_batch(batch))
+                self._is_recent_wanted = False  # also after an error
                 now = time.monotonic()
                 if now - stood >= _POLL_S:
                     is_first, stood = not stood, now
@@ -139,9 +155,26 @@ class Feed:
             foreign.close()
             teams.close()
 
+    def _receive_batch(self, batch: Sequence[Placed]) -> deque[ReceivedEvent]:
+        """Return the events of the batch, which is sorted by time; of the past ones, only the last."""
+        found: deque[ReceivedEvent] = deque()
+        past = 0
+        for one in reversed(batch):
+            received = self._receive_event(one)
+            if received is None:
+                continue
+            past += received.is_past
+            if past > _RECENT_EVENTS:
+                break
+            found.appendleft(received)
+        return found
+
     def _receive_event(self, one: Placed) -> ReceivedEvent | None:
         event = one.event
         if self._since and event.ts < self._since:
+            return None
+        is_past = not self._since and event.ts < self._began
+        if is_past and stream_event(event, "", "") is None:
             return None
         if one.agent_dir is not None:
             event = events.with_image_in(event, str(one.agent_dir))
@@ -149,11 +182,13 @@ class Feed:
             lane = f":{one.lane[-5:]}" if one.lane is not None else ""
             key = agent_key(one.home.project, event.agent) + lane
             here = one.home.project == self._beam.home.project
-            return ReceivedEvent(event, key, f"{'' if here else one.home.project.name + '/'}{event.agent}{lane}")
+            return ReceivedEvent(
+                event, key, f"{'' if here else one.home.project.name + '/'}{event.agent}{lane}", is_past
+            )
         if one.session is not None:
             cli, _, session_id = event.agent.partition("~")
-            return ReceivedEvent(event, event.agent, f"{cli}~{session_id[-4:]}")
-        return ReceivedEvent(event, event.agent, event.agent)
+            return ReceivedEvent(event, event.agent, f"{cli}~{session_id[-4:]}", is_past)
+        return ReceivedEvent(event, event.agent, event.agent, is_past)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beam.board import rows, spans, stream, teams
+from beam.board import columns, spans, stream, teams
 from beam.board.lines import FixedLines, LineSource
+from beam.board.names import Names
 from beam.board.rows import Row
 from beam.board.words import Piece, StyledLine, cell, money
 
@@ -25,6 +26,8 @@ class Table(LineSource):
         self.rows: Sequence[Row] = ()
         self.since_s: dict[str, float | None] = {}
         self.now_s = 0.0
+        self._layout: columns.Layout | None = None
+        self._rows_of_layout: Sequence[Row] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -32,25 +35,31 @@ class Table(LineSource):
     def line(self, at: int, width: int) -> StyledLine:
         """Return the row as a line."""
         row = self.rows[at]
-        return rows.draw_row(row, width, self.now_s, self.since_s.get(row.key))
+        return columns.draw_row(row, self._layout_for(width), self.now_s, self.since_s.get(row.key))
 
     def header_lines(self, width: int) -> Sequence[StyledLine]:
         """Return the names of the columns."""
-        return (rows.header_line(width),)
+        return (columns.header_line(self._layout_for(width)),)
+
+    def _layout_for(self, width: int) -> columns.Layout:
+        if self._layout is None or self._layout.width != width or self._rows_of_layout is not self.rows:
+            self._layout, self._rows_of_layout = columns.layout(self.rows, width), self.rows
+        return self._layout
 
 
 class StreamLines(LineSource):
     """The lines of the stream: events, and dates where the day changes."""
 
-    def __init__(self, kept: stream.Stream) -> None:
+    def __init__(self, kept: stream.Stream, names: Names) -> None:
         self.kept = kept
+        self._names = names
 
     def __len__(self) -> int:
         return len(self.kept)
 
     def line(self, at: int, width: int) -> StyledLine:
         """Return an event or a date as a line."""
-        return stream.draw_line(self.kept[at], width)
+        return stream.draw_line(self.kept[at], width, self._names)
 
 
 _NO_TEAM = teams.Entry((Piece("no team is here; beam team list names those of Claude Code", "dim"),))
@@ -111,7 +120,7 @@ class TeamLines(LineSource):
 class TimeLines(LineSource):
     """The time line: a bar for each row that worked, the row that worked longest first."""
 
-    def __init__(self, known: spans.Spans, names: dict[str, str]) -> None:
+    def __init__(self, known: spans.Spans, names: Names) -> None:
         self._known = known
         self._names = names
         self.scale = 1
@@ -128,7 +137,7 @@ class TimeLines(LineSource):
             for key, each_list in self._known.by_key.items()
             if (found := [each for each in each_list if each.end_s is None or each.end_s >= begin])
         }
-        self._keys = sorted(sums, key=lambda key: (-round(sums[key], -1), self._names.get(key, key)))
+        self._keys = sorted(sums, key=lambda key: (-round(sums[key], -1), self._names.whole(key)))
 
     @property
     def scale_s(self) -> float:
@@ -148,13 +157,20 @@ class TimeLines(LineSource):
         if not self._keys:
             return (Piece("nobody worked in this time", "dim"),)
         key = self._keys[at]
-        name = Piece(cell(self._names.get(key, key), 16) + " ", "name")
+        name = Piece(cell(self._names.short(key, 16), 16) + " ", "name")
         found = self._known.by_key.get(key, ())
         return (name, *spans.bar(found, self.now_s - self.scale_s, self.now_s, max(1, width - 17)))
 
 
 def cost_lines(
-    costs: spans.Costs, everyone: Sequence[Row], *, now_s: float, scale_s: float, width: int, since: str
+    costs: spans.Costs,
+    everyone: Sequence[Row],
+    names: Names,
+    *,
+    now_s: float,
+    scale_s: float,
+    width: int,
+    since: str,
 ) -> FixedLines:
     """Return the lines of the costs: a bar for each part of the period shown, then a line for each row with a cost."""
     begin = now_s - scale_s
@@ -171,7 +187,8 @@ def cost_lines(
     highest = known[0].cost_usd or 0.0 if known else 0.0
     for row in known:
         cost = row.cost_usd or 0.0
-        shown.append(spans.cost_line(row.name, cost, row.tokens or 0, highest, width, is_estimate=row.is_estimate))
+        name = names.short(row.key, 16)
+        shown.append(spans.cost_line(name, cost, row.tokens or 0, highest, width, is_estimate=row.is_estimate))
     if not known:
         shown.append((Piece("no cost is known yet", "dim"),))
     return FixedLines(shown)

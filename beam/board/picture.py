@@ -18,6 +18,7 @@ from beam.board import bars
 from beam.board.actions import seconds_of
 from beam.board.help import keys_of
 from beam.board.lines import FixedLines, Lines
+from beam.board.names import Names, labels
 from beam.board.panes import PANES, TEAM_PANE, StreamLines, Table, TeamLines, TimeLines, cost_lines
 from beam.board.rows import Everyone, Row, Snapshot
 from beam.board.spans import Costs, Spans
@@ -62,9 +63,9 @@ class Picture(App[None]):
         self.stream = Stream(now=now)
         self.spans, self.costs = Spans(), Costs()
         self.table = Table()
-        self._names: dict[str, str] = {}
+        self._names = Names()
         self._times = TimeLines(self.spans, self._names)
-        self._stream_lines = StreamLines(self.stream)
+        self._stream_lines = StreamLines(self.stream, self._names)
         self._team_lines = TeamLines()
         self._team: TeamSnapshot | None = None
         self._asks: Sequence[tuple[Path, AskLine]] = ()
@@ -147,8 +148,9 @@ class Picture(App[None]):
         self.everyone.replace(snapshot)
         self._asks = snapshot.asks
         now = self._now()
-        for row in self.everyone.rows():
-            self._names[row.key] = row.name
+        rows = self.everyone.rows()
+        self._names.learn(labels(rows, self.feed.here))
+        for row in rows:
             if row.is_busy:
                 since = seconds_of(row.since)
                 kind = "asking" if row.state == "asking" else "working"
@@ -160,10 +162,12 @@ class Picture(App[None]):
 
     def _apply_event(self, received: ReceivedEvent) -> None:
         at_s = seconds_of(received.event.ts) or self._now()
-        self.everyone.apply(received.key, received.event)
-        self.spans.apply(received.key, received.event, at_s)
-        self.costs.apply(received.key, received.event, at_s)
-        self._names.setdefault(received.key, safe_line(received.name))
+        if not received.is_past:
+            self.everyone.apply(received.key, received.event)
+            self.spans.apply(received.key, received.event, at_s)
+            self.costs.apply(received.key, received.event, at_s)
+        if received.key not in self._names:
+            self._names.learn({received.key: safe_line(received.name)})
         shown = stream_event(received.event, received.key, received.name)
         if shown is not None:
             gone = self.stream.dropped
@@ -183,7 +187,9 @@ class Picture(App[None]):
         if at is None and rows:
             at = min(table.cursor, len(rows) - 1)
             if self._selected:
-                self._note = Piece(f"{self._names.get(self._selected, 'it')} is gone; this is {rows[at].name}", "bad")
+                self._note = Piece(
+                    f"{self._names.whole(self._selected)} is gone; this is {self._names.whole(rows[at].key)}", "bad"
+                )
                 self._is_replaced = True
             self._selected = rows[at].key
         height = max(4, min(len(rows) + 2, self.size.height * 2 // 5))
@@ -205,12 +211,14 @@ class Picture(App[None]):
             self._times.tick(now, ts)
         elif self._at == 3:
             since = time_of_day(clock.rfc3339(int((now - self._times.scale_s) * 1e9)))[:5]
-            pane.source = cost_lines(self.costs, rows, now_s=now, scale_s=self._times.scale_s, width=width, since=since)
+            pane.source = cost_lines(
+                self.costs, rows, self._names, now_s=now, scale_s=self._times.scale_s, width=width, since=since
+            )
         pane.show()
         for name, line in (
             ("title", bars.title(rows, ts, self.size.width)),
             ("tabs", bars.tabs(self._at, self._filter_description())),
-            ("note", bars.note(self._note, self._asks)),
+            ("note", bars.note(self._note, self._asks, self._names)),
             ("keys", bars.keys(keys_of(PANES[self._at]), self.size.width)),
         ):
             source = self._lines_widget(name).source
@@ -219,7 +227,7 @@ class Picture(App[None]):
 
     def _filter_description(self) -> str:
         active = self.stream.filter
-        return "" if active.is_empty else self._filter_text or self._names.get(active.key, active.key)
+        return "" if active.is_empty else self._filter_text or self._names.whole(active.key)
 
     def _selected_row(self) -> Row | None:
         """Return the selected row. If there is none, show a note that says so, and return None.

@@ -59,15 +59,17 @@ class PictureWithActions(Picture):
             return
         row = self._selected_row()
         if row is not None:
-            where = f" of team {row.place}" if row.kind == "member" else ""
-            self._input_for_row(row, f"Send to {row.name}{where}", lambda text: self._actions.send(row, text))
+            to = f"{row.name} of team {row.place}" if row.kind == "member" else self._names.whole(row.key)
+            self._input_for_row(row, f"Send to {to}", lambda text: self._actions.send(row, text))
 
     def action_steer(self) -> None:
         """Ask for a text and pass it to the turn that runs."""
         row = self._selected_row()
         if row is not None:
             self._input_for_row(
-                row, f"Tell the running turn of {row.name}", lambda text: self._actions.steer(row, text)
+                row,
+                f"Tell the running turn of {self._names.whole(row.key)}",
+                lambda text: self._actions.steer(row, text),
             )
 
     def _input_for_row(self, row: Row, title: str, action: Callable[[str], str]) -> None:
@@ -97,12 +99,12 @@ class PictureWithActions(Picture):
             return
         message_id = row.message_id
         if row.project is not None and message_id is None:
-            self._set_note(f"no turn of {row.name} runs", "bad")
+            self._set_note(f"no turn of {self._names.whole(row.key)} runs", "bad")
             return
         if row.project is None or message_id is None:
             self._start_action("", lambda: self._actions.interrupt(row, ""))
             return
-        question = f"End the turn of {row.name} ({message_id})?"
+        question = f"End the turn of {self._names.whole(row.key)} ({message_id})?"
         self._confirm(question, lambda: self._actions.interrupt(row, message_id))
 
     def action_pause(self) -> None:
@@ -116,7 +118,9 @@ class PictureWithActions(Picture):
         row = self._selected_row()
         if row is not None:
             self._note = Piece("comparing …", "dim")
-            self._run_and_show(f"What changed in the folder of {row.name}", lambda: self._actions.diff(row))
+            self._run_and_show(
+                f"What changed in the folder of {self._names.whole(row.key)}", lambda: self._actions.diff(row)
+            )
 
     def action_asks(self) -> None:
         """Show an open ask and answer it as the person decides. An ask of the selected row comes first."""
@@ -132,7 +136,7 @@ class PictureWithActions(Picture):
                 self._asks = [each for each in self._asks if each[1].id != ask.id]
                 self._start_action("answering …", lambda: self._actions.decide(project, ask, answer))
 
-        self.push_screen(AskDialog(ask), answered)
+        self.push_screen(AskDialog(ask, project), answered)
 
     def action_task(self, verb: str) -> None:
         """Add a task to the team, or change the task under the cursor."""

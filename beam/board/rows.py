@@ -5,14 +5,14 @@ Pure: time is an argument, and nothing is read here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, structs
 
 from beam import estimated_usd, events
-from beam.board.words import Piece, StyledLine, cell, count, elapsed, money, safe_line
+from beam.board.words import safe_line
 from beam.cli.render.calls import brief_call, brief_doing
 
 if TYPE_CHECKING:
@@ -29,17 +29,6 @@ _STATE_RANKS = {
     "working": 2,
     "waiting": 3,
     "paused": 4,
-}
-_STATE_STYLES = {
-    "asking": "ask",
-    "died": "bad",
-    "blocked": "bad",
-    "untrusted": "bad",
-    "running": "good",
-    "working": "good",
-    "waiting": "ask",
-    "paused": "dim",
-    "archived": "dim",
 }
 _BUSY_STATES = frozenset({"running", "working", "asking"})
 
@@ -286,63 +275,3 @@ def _row_after(row: Row, event: AnyEvent) -> Row:
         case events.QueueResumed() if row.state == "paused":
             return structs.replace(row, state="idle", since=event.ts)
     return row
-
-
-# -- as lines ----------------------------------------------------------------------------------------------------------
-
-_NUMBER_WIDTHS = (7, 8, 9)  # columns of elapsed, tokens, cost
-
-
-def header_line(width: int) -> StyledLine:
-    """Return the line with the names of the columns."""
-    return (Piece(_table_line(width, ("WHO", "STATE", "FOR", "TOKENS", "COST", "WHERE", "DOES")), "head"),)
-
-
-def draw_row(row: Row, width: int, now_s: float, started_s: float | None) -> StyledLine:
-    """Return the row as a line of that width. `started_s` is when its state began (seconds since 1970)."""
-    parts = (
-        row.name,
-        row.state + (f" +{row.waiting}" if row.waiting else ""),
-        elapsed(now_s - started_s) if started_s is not None else "",
-        count(row.tokens),
-        money(row.cost_usd, is_estimate=row.is_estimate),
-        row.place.rstrip("/").rpartition("/")[2] if row.kind != "member" else f"team {row.place}",
-        row.what if row.state == "asking" else row.tool or row.what,
-    )
-    name, state = _column_widths(width)[:2]
-    line = _table_line(width, parts)
-    style = _STATE_STYLES.get(row.state, "")
-    middle = name + 1 + state
-    busy = "" if row.tool else "dim"
-    rest = line[_doing_offset(width) :]
-    if not line.isascii():  # a wide character takes two columns, so the parts can't be sliced
-        return (Piece(line, style),)
-    return (
-        Piece(line[: name + 1], "name" if row.is_busy else ""),
-        Piece(line[name + 1 : middle], style),
-        Piece(line[middle : _doing_offset(width)]),
-        Piece(rest, busy),
-    )
-
-
-def _column_widths(width: int) -> tuple[int, int, int]:
-    """Return the widths of the columns name, state and place."""
-    if width < 100:
-        return max(10, min(16, width // 5)), 10, 0
-    return min(28, width // 6), 12, min(24, width // 8)
-
-
-def _doing_offset(width: int) -> int:
-    name, state, place = _column_widths(width)
-    return name + 1 + state + sum(_NUMBER_WIDTHS) + 1 + (place + 1 if place else 0)
-
-
-def _table_line(width: int, parts: Iterable[str]) -> str:
-    who, state, since, tokens, cost, place, does = parts
-    name_width, state_width, place_width = _column_widths(width)
-    line = cell(who, name_width) + " " + cell(state, state_width)
-    line += cell(since, _NUMBER_WIDTHS[0] - 1, right=True) + cell(tokens, _NUMBER_WIDTHS[1], right=True)
-    line += cell(cost, _NUMBER_WIDTHS[2], right=True) + "  "
-    if place_width:
-        line += cell(place, place_width) + " "
-    return cell(line + cell(does, max(0, width - _doing_offset(width))), width)

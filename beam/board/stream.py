@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from beam import AnyEvent, Wanted, clock, events
+from beam.board.names import Names
 from beam.board.words import Piece, StyledLine, cell, safe_line, safe_lines
 from beam.cli.render import asks as render_asks
 from beam.cli.render.calls import brief_call
@@ -152,15 +153,16 @@ class Stream:
         return self._lines[at]
 
 
-def draw_line(shown: StreamEvent | str, width: int) -> StyledLine:
+def draw_line(shown: StreamEvent | str, width: int, names: Names) -> StyledLine:
     """Return an event as one line of that width: when, who, and what; a date as it is."""
     if isinstance(shown, str):
         return (Piece(cell(shown, width), "dim"),)
     name = max(8, min(_LONGEST_NAME, width // 5))
+    who = names.short(shown.key, name) if shown.key in names else shown.name
     style = _STYLES.get(shown.sign[:1], "")
     return (
         Piece(safe_line(time_of_day(shown.event.ts)) + " ", "dim"),
-        Piece(cell(shown.name, name) + " ", "name"),
+        Piece(cell(who, name) + " ", "name"),
         Piece(cell(shown.sign, 2), style),
         Piece(cell(shown.text, max(0, width - name - 12)), style if style in ("bad", "dim", "ask") else ""),
     )

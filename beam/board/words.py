@@ -61,6 +61,21 @@ def cell(text: str, width: int, *, right: bool = False) -> str:
     return space + shown if right else shown + space
 
 
+def cut_middle(text: str, width: int) -> str:
+    """Return the text in at most `width` columns. If it is longer, its beginning and its end stay, with `…` between
+    them."""
+    if display_width(text) <= width:
+        return text
+    begin = truncate(text, (width + 1) // 2).rstrip("…") + "…"
+    end, rest = "", width - display_width(begin)
+    for char in reversed(text):
+        rest -= display_width(char)
+        if rest < 0:
+            break
+        end = char + end
+    return begin + end
+
+
 def wrap(text: str, width: int) -> list[str]:
     """Return the text wrapped into lines of at most `width` columns; nothing is left out."""
     found = []

@@ -33,7 +33,7 @@ COMMANDS = {
     "rules": ("Decide", "beam.cli.rules", "List, test, add and remove the rules of agents."),
     "interrupt": ("Decide", "beam.cli.decide", "End the turn of a message, or withdraw it."),
     "attach": ("Decide", "beam.cli.attach", "Connect your terminal to an agent's terminal."),
-    "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
+    "watch": ("See", "beam.cli.see", "Print what all agents of this folder do, as it happens."),
     "board": (
         "See",
         "beam.board.command",

@@ -38,7 +38,7 @@ def watch(
     ),
     stuck: str | None = option(None, "--stuck", metavar="D", help="Print who has waited longer than D, and exit."),
     claude_home: list[str] | None = option(None, "--claude-home", metavar="DIR", help="Claude Code's directory."),
-    every: bool = option(False, "--all", help="All agents of all your roots, and sessions that beam did not start."),
+    every: bool = option(False, "--all", help="All agents of all your folders, and sessions that beam did not start."),
     until_idle: bool = option(False, "--until-idle", help="Exit once no turn runs and nothing waits."),
     event: str | None = option(None, "--event", metavar="ID", help="Print this event in full, and exit."),
     after: str | None = option(None, "--after", metavar="CURSOR", help="Continue where this cursor stopped."),
@@ -46,7 +46,7 @@ def watch(
     as_json: bool = option(False, "--json", help="Print events as JSON Lines."),
     follow: bool = option(False, "-f", "--follow", help="Go on until ^C, as without it."),
 ) -> int:
-    """Print what all agents of this root and your Claude teams do, as it happens.
+    """Print what all agents of this folder and your Claude teams do, as it happens.
 
     A line that was cut ends with its event's id: `beam watch --event ID` prints it in full. --after names a cursor,
     which beam stores: started again with the same cursor, watch continues without gaps or repeats. With --until-idle
@@ -94,7 +94,10 @@ def watch(
     if every and live is not None:
         foreign = ForeignSessions(call.environ, live, since=from_when)
     if not now and not as_json:
-        call.note(f"watching {'all roots' if every else call.beam.home.root} and your Claude teams; ^C ends it")
+        folders = "all folders" if every else call.beam.home.project
+        call.note(f"watching the agents of {folders} and your Claude teams; ^C ends it")
+    if not (every or names or member or team or as_json or until_idle or event is not None):
+        _note_other_folders(call)
     if live is not None and not now and not as_json and not begin and not types:
         _print_stuck_teams(stream, live, wanted)
     if not now and not as_json and not begin and not types and not every:
@@ -249,7 +252,7 @@ def status(
     ),
     metrics: bool = option(False, "--metrics", help="Print all figures in Prometheus' text format."),
     every: bool = option(
-        False, "--all", help="Show the agents of all roots and of scenarios, and sessions that beam did not start."
+        False, "--all", help="Show the agents of all folders and of scenarios, and sessions that beam did not start."
     ),
     as_json: bool = option(False, "--json", help="Print JSON Lines, one object per line."),
 ) -> None:
@@ -303,10 +306,19 @@ def status(
         call.note(f"only scenarios used agents in {call.beam.home.project}; beam status --all shows them")
     else:
         call.note(f'no agent was used in {call.beam.home.project} yet; beam send claude "hello"')
+    if not as_json and not agent:
+        _note_other_folders(call)
+
+
+def _note_other_folders(call: Context) -> None:
+    """Say how many agents other folders have, if there are any."""
+    count = call.beam.agents_elsewhere()
+    if count:
+        call.note(f"{count} more in other folders: --all")
 
 
 def _print_everything(call: Context, *, as_json: bool) -> None:
-    """Print the agents of all roots that have agents, then the running sessions that beam did not start."""
+    """Print the agents of all folders that have agents, then the running sessions that beam did not start."""
     from beam.cli.render import foreign as render_foreign
     from beam.cli.render import status as render
 

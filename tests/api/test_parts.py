@@ -642,6 +642,7 @@ def test_states_of_all_roots_have_this_one_first_where_it_is_not_listed(root: Ro
     there.put(there.message("there", "hi", wait=False))
     found = [(folder, [line.agent for line in lines]) for folder, lines in beam.status_all()]
     assert found == [(root.base, ["box"]), (other, ["there"])]
+    assert (beam.agents_elsewhere(), there.agents_elsewhere()) == (1, 0), "a root that is named is not in the list"
     (other / "beam.yaml").write_text("agents: [")
     assert [line.error is None for _, lines in beam.status_all() for line in lines] == [True, False]
 

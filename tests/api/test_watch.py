@@ -12,7 +12,8 @@ from beam.api import Beam
 from beam.api.watch import Placed, since, watch_root, watch_roots
 from beam.base.errors import CorruptError, NotFoundError
 from beam.model.events import AnyEvent, Notice
-from tests.support.context import Root
+from beam.store.journal import Journal
+from tests.support.context import SMALL, Root
 from tests.support.journals import record
 
 
@@ -162,3 +163,19 @@ def test_what_comes_while_roots_are_followed_is_told_once(root: Root) -> None:
 def test_a_time_ago_is_written_as_events_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time_ns", lambda: 1_000_000_000_000)
     assert since(0.5) == "1970-01-01T00:16:39.500000Z"
+
+
+@pytest.mark.slow
+def test_the_newest_events_of_each_agent_come_first_where_those_are_wanted(root: Root) -> None:
+    journal = Journal.open(root.place("box").journal, "box", root.clock, SMALL)
+    journal.append(Notice(text="old " * 500))
+    journal.rotate_if_due()
+    journal.append(Notice(text="new"))
+    journal.close()
+    homes = [root.context.home]
+    found = watch_roots(lambda: homes, root.context, follow=True, history=False, recent=True, teams=Teams())  # type: ignore[arg-type]
+    own = [one.event for one in next(found) if one.home is not None]
+    assert [event.text for event in own if event.agent == "box" and isinstance(event, Notice)] == ["new"]
+    assert [event for event in own if event.agent == "asker"] == root.events("asker")
+    record(root, "box", Notice(text="later"))
+    assert [getattr(one.event, "text", "") for one in next(found) if one.home is not None] == ["later"]

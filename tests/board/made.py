@@ -164,6 +164,8 @@ def story(words: str = HOSTILE) -> list[ReceivedEvent]:
 class FakeFeed:
     """A feed that has everything at once, and remembers what it was told."""
 
+    here = PROJECT
+
     def __init__(self) -> None:
         self.looks: list[Snapshot] = [snapshot(before_s=100)]
         self.events: list[ReceivedEvent] = story()

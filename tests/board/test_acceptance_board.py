@@ -55,12 +55,30 @@ def test_an_ask_is_decided_in_its_place(beam: Cli) -> None:
     terminal.until("asks for Bash command: a shows it")
     terminal.type("a")
     terminal.until(f"DECIDE {ask['id']}")
-    terminal.until("touch zz")
+    terminal.until("A allows from now on:")
     terminal.type("a")
     terminal.until("Allow exactly this, once?")
     terminal.type("y")
     out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, b"ran zz\n")
+    terminal.type("q")
+    assert terminal.end() == 0
+
+
+def test_the_recent_past_is_there_at_once_and_agents_of_one_name_are_told_apart(beam: Cli) -> None:
+    for folder in ("north/app", "south/app"):
+        (beam.base / folder).mkdir(parents=True)
+        assert beam("-C", str(beam.base / folder), "send", "scripted", f"said in {folder}").code == 0
+    assert beam("send", "scripted", "said here").code == 0
+    terminal = opened(beam)
+    for shown in ("3 in all folders", "scripted north/app", "scripted south/app", "scripted project"):
+        terminal.until(shown)
+    terminal.until("You said: said here")
+    terminal.type("\t\x1b[H")  # the other half, and its beginning
+    terminal.until("human: said in north/app")
+    terminal.type("4")
+    terminal.until("turns that ended since")
+    assert "$0.0000, most at once" in terminal.seen  # the past is in the stream alone
     terminal.type("q")
     assert terminal.end() == 0
 

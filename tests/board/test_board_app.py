@@ -290,7 +290,7 @@ def test_a_key_acts_on_nobody_else_when_the_selected_one_is_gone(is_drawn: bool)
             board.tick()
         await pilot.press("p")
         await settle(pilot, board)
-        assert did(board) == [] and "bob is gone; this is writer" in screen(board)
+        assert did(board) == [] and "bob@docs is gone; this is writer" in screen(board)
         await pilot.press("p")
         await settle(pilot, board)
 

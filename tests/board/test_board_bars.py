@@ -12,6 +12,7 @@ pytest.importorskip("textual")
 from beam import events
 from beam.board import bars, spans
 from beam.board.lines import FixedLines, LineSource
+from beam.board.names import Names
 from beam.board.panes import StreamLines, Table, TeamLines, TimeLines, cost_lines
 from beam.board.rows import Row, rows_of
 from beam.board.spans import Costs, Spans
@@ -28,6 +29,12 @@ def row(key: str, **more: Any) -> Row:
     return Row(key=key, **{**given, **more})
 
 
+def named(names: dict[str, str]) -> Names:
+    found = Names()
+    found.learn(names)
+    return found
+
+
 def finished(usd: float | None = None) -> events.TurnFinished:
     used = Usage(input_tokens=900, output_tokens=100)
     return events.TurnFinished(**head("a", 0), status=Status.COMPLETED, cost_usd=usd, usage=used)
@@ -36,19 +43,18 @@ def finished(usd: float | None = None) -> events.TurnFinished:
 def test_the_title_counts_who_is_here_works_and_asks_and_what_it_cost() -> None:
     line = bars.title(ROWS, "10:00:00", 80)
     assert "".join(piece.text for piece in line) == (
-        " beam board  6 here, 4 at work, 1 waiting for you          ~$2.29  10:00:00 UTC "
+        " beam board  6 in all folders, 4 at work, 1 waiting for you    ~$2.29  10:00:00 "
     )
-    assert [piece.style for piece in line] == ["bar"] * 3
+    assert [piece.style for piece in line] == ["bar"]
     quiet = bars.title([row("a", cost_usd=0.5)], "10:00:00", 60)
-    assert [piece.text for piece in quiet] == [
-        " beam board  1 here, 0 at work        ",
-        "",
-        "$0.5000  10:00:00 UTC ",
-    ]
-    estimate = bars.title([row("a", cost_usd=0.5, is_estimate=True)], "10:00:00", 60)
-    assert as_text(estimate).endswith(" ~$0.5000  10:00:00 UTC")
+    assert quiet[0].text == " beam board  1 in all folders, 0 at work  $0.5000  10:00:00 "
+    estimate = bars.title([row("a", cost_usd=0.5, is_estimate=True)], "10:00:00", 80)
+    assert as_text(estimate).endswith(" ~$0.5000  10:00:00")
     free = bars.title([row("a", cost_usd=0.0, is_estimate=True)], "10:00:00", 60)
     assert "~" not in as_text(free)
+    for width in range(30, 90):
+        line = as_text(bars.title(ROWS, "10:00:00", width))
+        assert ("~$2.29" in line, "10:00:00" in line) == (width >= 59 + 19, width >= 59 + 11), width
 
 
 def test_the_tabs_mark_the_pane_and_name_the_filter() -> None:
@@ -72,10 +78,11 @@ def test_a_click_on_a_tab_is_on_its_pane(column: int, pane: int | None) -> None:
 def test_the_note_is_the_last_result_or_who_asks_first() -> None:
     said = Piece("done", "good")
     asks = [(Path("/p"), ASK), (Path("/p"), ASK), (Path("/p"), ASK)]
-    assert bars.note(said, asks) == (said,)
-    assert bars.note(Piece(""), []) == (Piece(""),)
-    assert bars.note(Piece(""), asks[:1]) == (Piece("asker asks for Bash: a shows it", "ask"),)
-    assert bars.note(Piece(""), asks) == (Piece("asker asks for Bash and 2 more: a shows it", "ask"),)
+    names = named({"/p/asker": "p/asker"})
+    assert bars.note(said, asks, names) == (said,)
+    assert bars.note(Piece(""), [], names) == (Piece(""),)
+    assert bars.note(Piece(""), asks[:1], names) == (Piece("p/asker asks for Bash: a shows it", "ask"),)
+    assert bars.note(Piece(""), asks, names) == (Piece("p/asker asks for Bash and 2 more: a shows it", "ask"),)
 
 
 KEYS = [("a", "asks", "show_asks"), ("esc", "back", "go_back")]
@@ -104,16 +111,14 @@ def test_the_table_has_a_line_for_each_row_below_the_names_of_its_columns() -> N
     table.rows, table.now_s, table.since_s = ROWS, NOW_S, {ROWS[0].key: NOW_S - 75}
     assert len(table) == len(ROWS)
     assert as_text(table.line(0, 100)) == (
-        "builder          running         1m    1.2k  $0.2500  parser       Bash pytest -q tests/parser"
+        "builder    parser    running         1m    1.2k  $0.2500  Bash pytest -q tests/parser"
     )
-    assert (
-        as_text(table.header_lines(100)[0]) == "WHO              STATE          FOR  TOKENS     COST  WHERE        DOES"
-    )
+    assert as_text(table.header_lines(100)[0]) == ("WHO        WHERE     STATE          FOR  TOKENS     COST  DOES")
 
 
 def test_the_stream_is_drawn_event_by_event() -> None:
     kept = Stream(now=lambda: NOW_S)
-    source = StreamLines(kept)
+    source = StreamLines(kept, Names())
     assert len(source) == 0
     for each in story("well"):
         shown = stream_event(each.event, each.key, each.name)
@@ -158,7 +163,7 @@ def test_a_team_keeps_its_selection_when_its_lines_move() -> None:
 
 def test_who_worked_longest_is_first_on_the_time_line() -> None:
     known = Spans()
-    lines = TimeLines(known, {"a": "ann", "b": "bob"})
+    lines = TimeLines(known, named({"a": "ann", "b": "bob"}))
     assert (len(lines), lines.line(0, 40)) == (1, (Piece("nobody worked in this time", "dim"),))
     known.mark_busy("a", "working", NOW_S - 100)
     known.mark_idle("a", NOW_S - 40)
@@ -182,7 +187,7 @@ def test_costs_are_a_line_over_time_and_a_bar_for_each_row_the_dearest_first() -
         row("c"),
         row("d", cost_usd=0.0),
     ]
-    lines = cost_lines(costs, rows, now_s=NOW_S, scale_s=600.0, width=60, since="09:50")
+    lines = cost_lines(costs, rows, Names(), now_s=NOW_S, scale_s=600.0, width=60, since="09:50")
     assert [as_text(line).rstrip() for line in lines.lines] == [
         "turns that ended since 09:50: $1.00, most at once $0.7500",
         "+/- other scale                                        ▃   █",
@@ -192,5 +197,5 @@ def test_costs_are_a_line_over_time_and_a_bar_for_each_row_the_dearest_first() -
         "b                  ~$0.7500     2.0k  ██████████████████████",
         "a                   $0.2500     1.0k  ███████",
     ]
-    none = cost_lines(Costs(), [], now_s=NOW_S, scale_s=600.0, width=60, since="09:50")
+    none = cost_lines(Costs(), [], Names(), now_s=NOW_S, scale_s=600.0, width=60, since="09:50")
     assert as_text(none.lines[-1]) == "no cost is known yet"

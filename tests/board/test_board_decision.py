@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Raw, structs
 
 from beam.board.decision import Decision, always_offer, ask_lines
-from tests.board.made import ASK, HOSTILE
+from tests.board.made import ASK, HOSTILE, PROJECT
 
 
 def pressed(keys: str, **given: object) -> Decision:
@@ -48,9 +48,9 @@ def test_always_is_there_only_if_the_agent_offers_it_and_says_what() -> None:
 
 
 def test_all_that_would_run_is_shown_line_by_line() -> None:
-    lines = ask_lines(ASK, 60)
+    lines = ask_lines(ASK, PROJECT, 60)
     assert lines == [
-        "asker asks for Bash", "", "Remove the build folder", "",
+        "asker asks for Bash in /home/me/parser", "", "Remove the build folder", "",
         "command:", "  rm -rf build", "  make clean all", "timeout:", "  5", "",
         "A allows from now on:", "Yes, and do not ask again for make",
     ]  # fmt: skip
@@ -59,25 +59,25 @@ def test_all_that_would_run_is_shown_line_by_line() -> None:
 def test_all_that_always_would_allow_is_shown_before_it_can_be_chosen() -> None:
     offers = [f"Bash(npm run test:{number})" for number in range(100)] + ["Bash(*)"]
     ask = structs.replace(ASK, suggestions=Raw(msgspec.json.encode(offers)))
-    shown = ask_lines(ask, 40)
+    shown = ask_lines(ask, PROJECT, 40)
     whole = "".join(shown[shown.index("A allows from now on:") + 1 :])
     assert whole == always_offer(ask) and whole.endswith("Bash(*)")
-    assert "A allows from now on:" not in ask_lines(structs.replace(ASK, suggestions=Raw(b"[]")), 40)
+    assert "A allows from now on:" not in ask_lines(structs.replace(ASK, suggestions=Raw(b"[]")), PROJECT, 40)
 
 
 def test_a_long_command_is_broken_and_never_cut() -> None:
     long = "x" * 5_000 + "; rm -rf /"
     ask = structs.replace(ASK, input=Raw(b'{"command":"%s"}' % long.encode()))
-    shown = "".join(line[2:] for line in ask_lines(ask, 40) if line.startswith("  "))
+    shown = "".join(line[2:] for line in ask_lines(ask, PROJECT, 40) if line.startswith("  "))
     assert shown == long
 
 
 def test_what_hides_in_a_command_is_shown_by_its_name() -> None:
     ask = structs.replace(ASK, tool=HOSTILE, description=HOSTILE, input=Raw(b'{"a\\u202e":"\\u001b[2K rm"}'))
-    text = "\n".join(ask_lines(ask, 80))
+    text = "\n".join(ask_lines(ask, PROJECT, 80))
     assert "␛[2K rm" in text and "<U+202E>" in text and "\x1b" not in text and "\u202e" not in text
 
 
 def test_an_input_that_is_no_object_is_shown_as_it_is() -> None:
     for data, shown in ((b"null", "not known"), (b'"ls"', '"ls"'), (b"{broken", "{broken")):
-        assert shown in "\n".join(ask_lines(structs.replace(ASK, input=Raw(data)), 60))
+        assert shown in "\n".join(ask_lines(structs.replace(ASK, input=Raw(data)), PROJECT, 60))

@@ -50,7 +50,7 @@ TEXT = events.Text(**head("builder", 10), text="hi")
 
 
 def test_an_event_belongs_to_the_row_of_its_agent_session_or_member() -> None:
-    feed = fed()
+    feed = fed(since=ts(100))
     here, there = SimpleNamespace(project=PROJECT), SimpleNamespace(project=OTHER)
     session = events.Text(**head("codex~0198aaaa-c0de", 10), text="hi")
     member = events.Text(**head("alice@docs", 10), text="hi")
@@ -71,6 +71,39 @@ def test_an_event_belongs_to_the_row_of_its_agent_session_or_member() -> None:
         ReceivedEvent(session, "codex~0198aaaa-c0de", "codex~c0de"),
         ReceivedEvent(member, "alice@docs", "alice@docs"),
     ]
+
+
+def test_the_board_begins_with_the_last_events_that_people_read_and_repeats_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, asked = Here(), list[tuple[str, Any]]()
+    past = [events.Text(**head("builder", 900 - number), text=str(number)) for number in range(600)]
+    internal = [events.TextDelta(**head("builder", 200), text="x")] * 600
+    new = events.Text(**{**head("builder", 0), "ts": "2999-01-01T00:00:00.000000Z"}, text="new")
+    batch = [placed(event) for event in (*past, *internal, new)]
+
+    def stream(views: Any, *, recent: bool, **_: Any) -> Any:
+        asked.append(("events", recent))
+        yield batch if recent else [placed(new)]
+        raise OSError("the disk is gone")
+
+    def foreign(environ: Any, teams: Any, *, since: str) -> Any:
+        asked.append(("sessions", bool(since)))
+        return SimpleNamespace(close=lambda: None)
+
+    here.stream_all = stream  # type: ignore[attr-defined]
+    views = SimpleNamespace(teams=lambda *_, **__: SimpleNamespace(close=lambda: None), standing=lambda *_, **__: [])
+    monkeypatch.setattr("beam.team_views", views, raising=False)
+    monkeypatch.setattr("beam.ForeignSessions", foreign, raising=False)
+    monkeypatch.setattr(feeds.time, "sleep", lambda seconds: None)
+    feed = fed(here)
+    for count in (501, 1):
+        with pytest.raises(OSError, match="the disk is gone"):
+            feed._read_events()
+        found = feed.drain()
+        assert (len(found), found[-1].event, found[-1].is_past) == (count, new, False)
+        assert all(each.is_past and each.event in past[100:] for each in found[:-1])
+    assert asked == [("sessions", True), ("events", True), ("sessions", False), ("events", False)]
 
 
 @pytest.mark.parametrize(("before_s", "is_shown"), [(11, False), (10, True), (9, True)])
@@ -228,8 +261,8 @@ def test_events_are_read_until_the_board_closes(monkeypatch: pytest.MonkeyPatch)
         given.update(more)
         return teams
 
-    def stream(views: Any, *, history: bool, foreign: Any) -> Any:
-        given["history"] = history
+    def stream(views: Any, *, history: bool, recent: bool, foreign: Any) -> Any:
+        given["history"], given["recent"] = history, recent
         yield [placed(TEXT), placed(TEXT)]
         yield [placed(events.Text(**head("builder", 99), text="old"))]
         feed.close()
@@ -250,5 +283,6 @@ def test_events_are_read_until_the_board_closes(monkeypatch: pytest.MonkeyPatch)
         "with_gone": True,
         "also": [Path("/root/agents")],
         "history": True,
+        "recent": False,
     }
     assert feed._wake.is_set()

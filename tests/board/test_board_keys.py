@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("textual")
 
 from beam.board.dialogs import AskDialog, ConfirmDialog, InputDialog
+from beam.board.names import Names, labels
 from beam.board.panes import TeamLines
 from beam.board.picture_actions import PictureWithActions
 from beam.board.rows import Everyone, Row
@@ -36,6 +37,8 @@ class Keys:
         self.everyone = Everyone()
         self.everyone.replace(snapshot())
         found = [row.key for row in self.everyone.rows() if row.name == selected]
+        self._names = Names()
+        self._names.learn(labels(self.everyone.rows(), PROJECT))
         self._selected, self._is_replaced = found[0] if found else "", False
         self._asks: Any = snapshot().asks
         self._actions: Any = FakeActions()

@@ -92,8 +92,8 @@ def test_a_tick_draws_everyone_the_stream_and_the_bars() -> None:
         "bob",
     ]
     assert it.text("pane")[0] == "15:05:20 builder              ← human: fix the parser"
-    assert it.text("title")[0].startswith(" beam board  6 here, 4 at work, 1 waiting for you")
-    assert it.text("title")[0].endswith("15:06:40 UTC")
+    assert it.text("title")[0].startswith(" beam board  6 in all folders, 4 at work, 1 waiting for you")
+    assert it.text("title")[0].endswith("15:06:40")
     assert it.text("tabs") == [" 1 Stream  2 Team  3 Time  4 Cost"]
     assert it.text("note") == ["asker asks for Bash: a shows it"]
     assert it.text("keys")[0] != ""
@@ -161,7 +161,7 @@ def test_the_selection_stays_on_its_row_and_says_when_that_is_gone() -> None:
     lines = [line for line in snapshot().agents[0][1] if line.agent != "builder"]
     it.feed_.looks = [snapshot(agents=[(PROJECT, lines)], asks=[])]
     it.tick()
-    assert it.text("note") == ["builder is gone; this is alice"]
+    assert it.text("note") == ["builder is gone; this is alice@docs"]
     assert it._selected_row() is None, "the key may have been meant for builder"
     assert cast(Any, it._selected_row()).name == "alice"
 
@@ -197,19 +197,19 @@ def test_events_change_the_rows_the_time_line_and_the_costs() -> None:
     assert cast(Any, it.everyone.get(key)).state == "idle"
     assert it.costs.by_key(0)[key][0] == 0.75
     assert it.spans.by_key[key][-1].end_s == NOW_S - 10
-    assert (it._names[key], it._names[agent_key(PROJECT, "writer")]) == ("builder", "writer")
+    assert (it._names.whole(key), it._names.whole(agent_key(PROJECT, "writer"))) == ("builder", "writer")
 
 
 def test_rows_are_at_work_on_the_time_line_from_when_their_state_began() -> None:
     it = Drawn()
     it.feed_.events = []
     it.tick()
-    found = {it._names[key]: (spans[0].kind, NOW_S - spans[0].begin_s) for key, spans in it.spans.by_key.items()}
+    found = {it._names.whole(key): (spans[0].kind, NOW_S - spans[0].begin_s) for key, spans in it.spans.by_key.items()}
     assert found == {
         "builder": ("working", 75.0),
         "asker": ("asking", 75.0),
         "codex~c0de": ("working", 8.0),
-        "alice": ("working", 30.0),
+        "alice@docs": ("working", 30.0),
     }
 
 
@@ -468,7 +468,7 @@ def test_what_was_typed_is_returned_or_nothing() -> None:
     [
         (lambda: TextDialog("title", "text"), "text"),
         (lambda: InputDialog("title", "v"), "typed"),
-        (lambda: AskDialog(ASK), "text"),
+        (lambda: AskDialog(ASK, PROJECT), "text"),
     ],
 )
 def test_the_keys_go_to_the_text_of_a_dialog(dialog: Callable[[], ModalScreen[Any]], id: str) -> None:
@@ -491,7 +491,7 @@ def test_only_y_is_a_yes(character: str | None, is_yes: bool) -> None:
 
 
 def test_an_ask_is_read_to_its_end_chosen_and_confirmed() -> None:
-    dialog, widgets, closed = opened(AskDialog(ASK), height=2)
+    dialog, widgets, closed = opened(AskDialog(ASK, PROJECT), height=2)
     dialog._fill()
     text, keys = widgets["#text"], widgets["#keys"]
     assert dialog.decision.is_read is False
@@ -511,7 +511,7 @@ def test_an_ask_is_read_to_its_end_chosen_and_confirmed() -> None:
 
 
 def test_an_ask_is_left_open_by_escape_and_a_choice_is_taken_back_by_it() -> None:
-    dialog, _, closed = opened(AskDialog(ASK), height=99)
+    dialog, _, closed = opened(AskDialog(ASK, PROJECT), height=99)
     dialog._fill()
     dialog.on_key(key("a", "a"))
     dialog.on_key(key("escape"))

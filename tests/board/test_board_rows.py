@@ -8,11 +8,9 @@ import pytest
 from msgspec import structs
 
 from beam import events
-from beam.board.rows import Everyone, Row, agent_key, draw_row, header_line, rows_of
-from beam.board.words import as_text
-from beam.cli.render.text import display_width
+from beam.board.rows import Everyone, agent_key, rows_of
 from beam.model.outcome import Status, Usage
-from tests.board.made import HOSTILE, NOW_S, PROJECT, agent, running, snapshot, story, team, ts
+from tests.board.made import PROJECT, agent, running, snapshot, story, team, ts
 from tests.board.made import head as header
 
 BUILDER = agent_key(PROJECT, "builder")
@@ -85,22 +83,6 @@ def test_the_figures_of_a_running_turn_are_in_its_row() -> None:
     line = agent("now", "running", running=running(usage=Usage(output_tokens=50), cost_usd=0.5))
     row = next(row for row in rows_of(snapshot(line)) if row.name == "now")
     assert (row.tokens, row.cost_usd) == (1250, 0.75)
-
-
-@pytest.mark.parametrize("width", [40, 80, 100, 200])
-def test_a_row_is_as_wide_as_the_table_whatever_is_in_it(width: int) -> None:
-    wide = "日本語" * 30
-    for name in ("writer", HOSTILE, wide, "x" * 500):
-        line = agent(name, "blocked", blocked=HOSTILE + wide, waiting=12)
-        row = next(row for row in rows_of(snapshot(line)) if row.state == "blocked")
-        text = "".join(piece.text for piece in draw_row(row, width, NOW_S, None))
-        assert display_width(text) == width and "\x1b" not in text
-    assert display_width(header_line(width)[0].text) == width
-
-
-def test_a_row_says_since_when_and_what_runs() -> None:
-    row = Row(key="k", name="builder", kind="agent", place="/p/x", state="running", tool="Bash make", waiting=2)
-    assert as_text(draw_row(row, 80, NOW_S, NOW_S - 75)).split() == ["builder", "running", "+2", "1m", "Bash", "make"]
 
 
 @pytest.mark.parametrize("known", [{"session_id": "5e55"}, {"pid": 42}, {"team": "docs"}])

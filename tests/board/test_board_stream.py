@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from beam import events
+from beam.board.names import Names
 from beam.board.stream import Stream, StreamEvent, detail_lines, draw_line, parse_filter, stream_event
 from beam.board.words import as_text
 from tests.board.made import HOSTILE, NOW_S, head, story
@@ -97,4 +98,11 @@ def test_a_whole_event_has_its_text_and_all_its_fields_and_nothing_to_obey() -> 
 
 
 def test_a_line_says_when_who_and_what() -> None:
-    assert as_text(draw_line(lines()[3], 80)).split()[1:] == ["builder", "⚙", "Bash", "pytest", "-q", "tests/parser"]
+    assert as_text(draw_line(lines()[3], 80, Names())).split()[1:] == [
+        "builder",
+        "⚙",
+        "Bash",
+        "pytest",
+        "-q",
+        "tests/parser",
+    ]

@@ -15,6 +15,7 @@ import pytest
 
 from beam import LiveChat
 from beam.base.clock import parse_rfc3339, rfc3339
+from beam.board.names import Names
 from beam.board.stream import Stream, draw_line, stream_event
 from beam.board.words import as_text
 from beam.cli.chatting import alone
@@ -86,7 +87,7 @@ def board(inside: Inside, _: pytest.MonkeyPatch) -> list[str]:
         line = stream_event(events.Text(text=text, ts=ts, agent="box"), "box", "box")
         assert line is not None
         stream.add(line)
-    return [_short(as_text(draw_line(stream[at], 80))) for at in range(len(stream))]
+    return [_short(as_text(draw_line(stream[at], 80, Names()))) for at in range(len(stream))]
 
 
 def _short(line: str) -> str:

@@ -335,7 +335,7 @@ def test_what_happens_is_printed_as_it_comes(inside: Inside, watched: Any) -> No
     shown = inside("watch")
     assert [line.split(None, 2)[2] for line in shown.out.splitlines()] == ["│ one", "│ two", "│ three"]
     root = inside("root").out.strip()
-    assert shown.err == f"beam: watching {root} and your Claude teams; ^C ends it\n"
+    assert shown.err == f"beam: watching the agents of {inside.project} and your Claude teams; ^C ends it\n"
     standing, asked = watched.asked
     assert standing["longer_than_s"] == 60.0 and abs(standing["now_ns"] - time.time_ns()) < 60e9
     assert asked == {"agents": [], "follow": True, "history": False, "teams": watched.live}
@@ -440,7 +440,7 @@ def test_all_roots_are_watched_with_the_sessions_of_others(
         "shop/box        │ mine",
         "farm/codex~cdef │ theirs",
     ]
-    assert shown.err == "beam: watching all roots and your Claude teams; ^C ends it\n"
+    assert shown.err == "beam: watching the agents of all folders and your Claude teams; ^C ends it\n"
     assert made == [(watched.live, ""), (watched.live, {"follow": True, "history": False})]
     assert watched.closed == ["foreign", "live"]
 

@@ -60,6 +60,10 @@ class LookVerbs(OpenedRoot):
                 found.append((home.project, lines))
         return found
 
+    def agents_elsewhere(self) -> int:
+        """Return how many agents this user's other roots have."""
+        return sum(len(home.agents()) for home in discovery.known_roots(self.environ) if home != self.home)
+
     def _context_of(self, home: RootPaths) -> RootContext:
         """Return another root's context, with the agents that its own files declare, if they can be read."""
         from beam.config.resolve import load
@@ -176,14 +180,20 @@ class LookVerbs(OpenedRoot):
             yield from (placed.event for placed in batch)
 
     def stream_all(
-        self, teams: Teams, *, follow: bool = True, history: bool = False, foreign: ForeignSessions | None = None
+        self,
+        teams: Teams,
+        *,
+        follow: bool = True,
+        history: bool = False,
+        recent: bool = False,
+        foreign: ForeignSessions | None = None,
     ) -> Iterator[list[Placed]]:
         """Return batches of the events of all this user's roots as they are written. Each event comes with its root,
         and a batch may be empty.
 
-        With `history`, all events so far come first. Without `follow`, the iterator ends instead of waiting for new
-        events. `teams` adds the events of Claude Code's agent teams, `foreign` adds the events of sessions that beam
-        did not start.
+        With `history`, all events so far come first; with `recent`, the newest ones of each agent. Without `follow`,
+        the iterator ends instead of waiting for new events. `teams` adds the events of Claude Code's agent teams,
+        `foreign` adds the events of sessions that beam did not start.
         """
         from beam.api.watch import watch_roots
 
@@ -198,7 +208,9 @@ class LookVerbs(OpenedRoot):
                 found = known if self.home in known else [self.home, *known]
             return found
 
-        return watch_roots(here, self.context, follow=follow, history=history, teams=teams, foreign=foreign)
+        return watch_roots(
+            here, self.context, follow=follow, history=history, recent=recent, teams=teams, foreign=foreign
+        )
 
     def usage(self, agents: Sequence[str] = ()) -> list[UsageLine]:
         """Return the usage of each agent so far, by model, from its journals; the last line is the sum."""
