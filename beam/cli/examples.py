@@ -19,6 +19,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'beam send codex --context-from claude "Go on with this"',
         'beam send claude,codex "Name this function" --judge gemini',
         "beam send --message job.json",
+        "beam send claude --each < prompts.txt | jq -r .reply",
     ),
     "beam chat": (
         "beam chat claude",

@@ -104,6 +104,7 @@ OPTION_HINTS: dict[str, str] = {
     ),
     **dict.fromkeys(("--max-budget-usd", "--max-cost"), "--budget USD"),
     **dict.fromkeys(("--agent", "--to", "-t"), "the agent is the first argument: " + _SEND),
+    "--batch": "--each sends each line of stdin",
     **dict.fromkeys(("--image", "-i", "--attachment"), "--attach PATH"),
     **dict.fromkeys(("--output-schema", "--json-schema"), "--schema FILE"),
     **dict.fromkeys(

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 ACCESSES = get_args(Access)
 MODES = ("auto", "dialogue", "exec", "terminal")
-_MAX_BYTES = 64 * 1024 * 1024  # far above any limit on prompts; a stream may be endless
+MAX_BYTES = 64 * 1024 * 1024  # far above any limit on prompts; a stream may be endless
 _SHELLS = ("sh", "bash", "dash", "ash", "busybox", "ksh", "zsh")
 _recorded = group("Recordings")
 RECORD = _recorded(None, "--record", metavar="DIR", help="Record into this folder.")
@@ -70,7 +70,7 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
                 spoken = []
             parts.append(_read_part("-", call))
         else:
-            spoken.append(_decode(os.fsencode(word), "the command line", call))
+            spoken.append(decode(os.fsencode(word), "the command line", call))
     if spoken:
         parts.append(" ".join(spoken))
     parts += [_read_part(path, call) for path in paths]
@@ -84,7 +84,7 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
 def _read_part(path: str, call: Context) -> str:
     if path == "-":
         return _part_of_stdin(read_stdin(call))
-    return _decode(read_file(path, call), path, call).rstrip("\n")
+    return decode(read_file(path, call), path, call).rstrip("\n")
 
 
 def _part_of_stdin(text: str) -> str:
@@ -127,7 +127,7 @@ def json_object(given: str, call: Context, *, what: str = "--input") -> str:
     import msgspec
 
     hint = "give the tool's whole input, as beam asks --json has it"
-    text = _decode(read_object(given, call), given, call)
+    text = decode(read_object(given, call), given, call)
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
@@ -145,29 +145,28 @@ def read_object(given: str, call: Context) -> bytes:
 def read_stdin(call: Context) -> str:
     """Return the text on stdin. Invalid UTF-8 becomes U+FFFD, with a note on stderr. Raises LimitError if there are
     more than 64 MiB."""
-    return _decode(_read_stdin(call), "stdin", call)
+    return decode(_read_stdin(call), "stdin", call)
 
 
 def _read_stdin(call: Context) -> bytes:
     if sys.stdin is None:
         return b""
-    if _kind(stat.S_ISFIFO) or _kind(stat.S_ISSOCK):
-        _wait_for_text(call)
+    wait_for_text(call)
     return read_bounded(sys.stdin.buffer, "stdin")
 
 
 def read_bounded(stream: BinaryIO, name: str) -> bytes:
     """Return the whole content of the stream. Raises LimitError if there are more than 64 MiB, because the stream may
     be endless."""
-    data = stream.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
+    data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
         raise LimitError(
-            f"{name} holds more than {_MAX_BYTES} bytes", "write the text to a file and name the file in the prompt"
+            f"{name} holds more than {MAX_BYTES} bytes", "write the text to a file and name the file in the prompt"
         )
     return data
 
 
-def _decode(data: bytes, where: str, call: Context) -> str:
+def decode(data: bytes, where: str, call: Context) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -231,8 +230,11 @@ def _unread_bytes() -> int:
     return int.from_bytes(found, sys.byteorder)
 
 
-def _wait_for_text(call: Context) -> None:
-    """Return as soon as stdin can be read. After two seconds, tell the person what beam waits for."""
+def wait_for_text(call: Context) -> None:
+    """Return as soon as stdin can be read. After two seconds of an open pipe, tell the person what beam waits for, and
+    return."""
+    if not _kind(stat.S_ISFIFO) and not _kind(stat.S_ISSOCK):
+        return
     import select
 
     first = select.poll()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from beam import Message, Options, Outcome, SignalledError, UnsupportedError, UntrustedError, UsageError
@@ -104,6 +104,15 @@ def send(
         help='Send this message: a JSON object with the fields of a message file, such as {"to": "claude", "payload": '
         '{"text": "hi"}}.',
     ),
+    each: bool = _program(
+        False,
+        "--each",
+        help="Send each line of stdin, one after the other: a text, or such an object. Print the outcomes as JSON "
+        "Lines.",
+    ),
+    on_failure: str | None = _program(
+        None, "--on-failure", metavar="WORD", help="With --each, after a line without success: stop (default) or next."
+    ),
     judge: str | None = _several(
         None, "--judge", metavar="AGENT", help="With several receivers: the agent that compares their answers."
     ),
@@ -141,7 +150,14 @@ def send(
         raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
     beam = call.beam
     data, said, words = None, None, text or []
-    if message is not None:
+    goes_on = prompt.parse_word("--on-failure", on_failure, ("stop", "next")) == "next"
+    if on_failure is not None and not each:
+        raise UsageError("--on-failure is for --each", "add it, or leave --on-failure out")
+    if each:
+        agent = None if agent == "-" else agent
+        _check_goes_with_each({**given, "text": [word for word in words if word != "-"]})
+        words = []
+    elif message is not None:
         from beam import decode_given
 
         _check_goes_with_message(given)
@@ -150,13 +166,13 @@ def send(
         agent = agent or said.to or default_agent(call, "send", ["--message", "FILE"])
     else:
         agent, words = _agent_and_words(call, agent, words)
-    names = [_receiver_name(name) for name in agent.split(",")]
-    is_several = "," in agent
+    names = [_receiver_name(name) for name in agent.split(",")] if agent is not None else []
+    is_several = len(names) > 1
     if (judge is not None or rubric is not None) and not is_several:
         raise UsageError("--judge compares the answers of several agents", "beam send A,B TEXT --judge C")
     if rubric is not None and judge is None:
         raise UsageError("--rubric is for --judge", "add it, or leave --rubric out")
-    prompt_text = prompt.read(words, file, call, schema) if data is None else ""
+    prompt_text = prompt.read(words, file, call, schema) if data is None and not each else ""
     if context_from is not None or context is not None:
         prompt_text = prompt.with_history(beam, prompt_text, context_from, context, is_alone=slash or key is not None)
     if steer:
@@ -167,7 +183,7 @@ def send(
         return 0
     asked = prompt.parse_word("--access", access, prompt.ACCESSES)
     is_keyed = key is not None or (said is not None and said.own_key is not None)
-    is_asked = asked is None and not no_wait and not is_keyed and is_interactive(sys.stdin, sys.stderr)
+    is_asked = asked is None and not no_wait and not is_keyed and not each and is_interactive(sys.stdin, sys.stderr)
     given_options = {
         "attach": bool(attach),
         "budget": budget is not None,
@@ -197,29 +213,50 @@ def send(
         slash=prompt.check_slash(prompt_text) if slash else UNSET,
     )
 
-    def compose(name: str) -> Message:
+    def compose(name: str | None, what: str | bytes, key: str | None = key, keep: float | UnsetType = UNSET) -> Message:
         default = [option for option, is_given in given_options.items() if is_given]
-        access = beam.default_access(name, via, default) if is_asked else asked
-        make = partial(beam.message, name, prompt_text) if data is None else partial(beam.message_from, data, name)
+        access = beam.default_access(name, via, default) if is_asked and name is not None else asked
+        if isinstance(what, bytes):
+            make = partial(beam.message_from, what, name)
+        else:
+            make = partial(beam.message, name or default_agent(call, "send", ["--each"]), what)
         return make(
             wait=not no_wait,
             sender=sender,
             attach=[call.path(path) for path in attach],
-            options=replace(options, access=access),
+            options=replace(options, access=access, keep=options.keep if keep is UNSET else keep),
             key=key,
             deadline=durations.parse(deadline) if deadline is not None else None,
             replies=replies,
         )
 
+    if each:
+        from beam.cli.each import LineSender
+
+        if is_several:
+            raise UsageError("--each is for one agent", "name one agent, or none where the lines have a `to`")
+        name = names[0] if names else None
+        if name is not None:
+            with_folder_trust(call, lambda: compose(name, "?"))
+        lines = LineSender(
+            call,
+            partial(compose, name),
+            no_wait=no_wait,
+            as_json=as_json,
+            key=key,
+            keeps=options.keep is UNSET and not once,
+        )
+        return lines.run(goes_on=goes_on)
+    given_text = prompt_text if data is None else data
     if is_several:
         if data is not None:
             raise UsageError("--message is for one agent", "name one agent, or none where the message has a `to`")
         from beam.cli import several
 
         several.check_options(names, as_events=as_events, shield=shield, no_wait=no_wait, judge=judge)
-        messages = [with_folder_trust(call, lambda name=name: compose(name)) for name in names]  # type: ignore[misc]
+        messages = [with_folder_trust(call, lambda name=name: compose(name, given_text)) for name in names]  # type: ignore[misc]
         return several.send(call, messages, judge=judge, rubric=rubric, no_wait=no_wait, as_json=as_json)
-    made = with_folder_trust(call, lambda: compose(names[0]))
+    made = with_folder_trust(call, lambda: compose(names[0], given_text))
     if call.verbose and not beam.is_agent:
         call.detail(f"{names[0]} works in {beam.folder(names[0])}")
     for note in beam.notes(made, waits=not no_wait):
@@ -289,16 +326,31 @@ def _check_steer_options(given: Mapping[str, object]) -> None:
             )
 
 
+_OF_THE_PROMPT = ("text", "file", "steer", "slash", "context_from", "context")
+
+
 def _check_goes_with_message(given: Mapping[str, object]) -> None:
     """Raise UsageError for what does not go with --message, whose object has the text."""
-    for name in ("text", "file", "steer", "slash", "context_from", "context"):
-        if given[name]:
-            what = "a TEXT" if name == "text" else f"--{name.replace('_', '-')}"
-            raise UsageError(
-                f"--message and {what} don't go together", "the text is `payload: {text: …}` of the message"
-            )
+    _check_none_of(given, _OF_THE_PROMPT, "--message", "the text is `payload: {text: …}` of the message")
     if given["message"] == given["schema"] == "-":
         raise UsageError("`-` is given twice, and stdin can be read once", "put one of the texts into a file")
+
+
+def _check_goes_with_each(given: Mapping[str, object]) -> None:
+    """Raise UsageError for what does not go with --each, which reads the texts from stdin and prints JSON Lines."""
+    _check_none_of(given, (*_OF_THE_PROMPT, "message"), "--each", "the texts are the lines of stdin")
+    _check_none_of(given, ("as_events", "judge", "rubric"), "--each", "its outcomes are printed as JSON Lines")
+    if given["schema"] == "-":
+        raise UsageError("--each and --schema - don't go together", "put the schema into a file")
+    if str(given["shield"]).startswith("fd:"):
+        raise UsageError("--each and --shield fd:N don't go together", "a descriptor is read once; use --shield NAME")
+
+
+def _check_none_of(given: Mapping[str, object], names: tuple[str, ...], option: str, hint: str) -> None:
+    for name in names:
+        if given[name]:
+            what = "a TEXT" if name == "text" else f"--{name.removeprefix('as_').replace('_', '-')}"
+            raise UsageError(f"{option} and {what} don't go together", hint)
 
 
 def with_folder_trust(call: Context, act: Callable[[], T]) -> T:

@@ -539,3 +539,29 @@ def test_an_object_is_for_one_agent(inside: Inside) -> None:
     assert (refused.code, refused.err.partition(";")[0]) == (2, "beam: --message is for one agent")
     refused = inside("send", "--message", '{"payload": {"text": "hi"}}')
     assert "name it first: beam send asker --message FILE; or" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("hi", "--each"), "--each and a TEXT don't go together"),
+        (("--each", "-f", "x"), "--each and --file don't go together"),
+        (("--each", "--message", "x"), "--each and --message don't go together"),
+        (("--each", "--events"), "--each and --events don't go together"),
+        (("--each", "--judge", "box"), "--each and --judge don't go together"),
+        (("--each", "--schema", "-"), "--each and --schema - don't go together"),
+        (("--each", "--shield", "fd:3"), "--each and --shield fd:N don't go together"),
+        (("hi", "--on-failure", "next"), "--on-failure is for --each"),
+        (("--each", "--on-failure", "never"), "--on-failure never: unknown word"),
+    ],
+)
+def test_what_does_not_go_with_lines_is_refused(inside: Inside, words: tuple[str, ...], said: str) -> None:
+    refused = inside("send", "box", *words, stdin="hi")
+    assert (refused.code, refused.err.splitlines()[-1].partition(";")[0]) == (2, f"beam: {said}")
+    assert "waits" not in inside("queue", "list").out
+
+
+def test_lines_are_for_one_agent_and_a_dash_is_stdin(inside: Inside) -> None:
+    refused = inside("send", "box,bot", "--each", stdin="hi")
+    assert refused.err.partition(";")[0] == "beam: --each is for one agent"
+    assert inside("send", "box", "-", "--each", "--no-wait", stdin="one\n\ntwo\n").out.count("box-") == 2

@@ -17,7 +17,7 @@ from tests.support.inside import Inside, Told
 def test_a_text_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
-    monkeypatch.setattr(prompt, "_MAX_BYTES", 4)
+    monkeypatch.setattr(prompt, "MAX_BYTES", 4)
     assert prompt.read_bounded(io.BytesIO(b"1234"), "x") == b"1234"
     with pytest.raises(LimitError) as raised:
         prompt.read_bounded(io.BytesIO(b"12345"), "x")
