@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 from pathlib import Path
 
 import pytest
 
 from tests.support.claims import refused, said_once
-from tests.support.cli import BEAM, Cli, eventually, processes_with
+from tests.support.cli import BEAM, BEAM_WORDS, Cli, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
 
@@ -95,9 +97,23 @@ def test_events_of_a_message_that_never_ran_end_with_its_death(beam: Cli) -> Non
     said_once(done, "deadline")
 
 
-def test_without_home_it_works(beam: Cli) -> None:
-    done = beam.shell(f"unset HOME; BEAM_STATE={beam.base}/state beam send scripted hi")
-    assert (done.code, done.out) == (0, "You said: hi\n"), done
+@pytest.mark.parametrize(
+    "line",
+    [
+        "beam send where hi",
+        "beam send where hi --once",
+        'beam wait "$(beam send where hi --no-wait)"',
+        "beam broker start > /dev/null; beam send where hi; beam broker stop",
+        "beam run where.yaml > /dev/null; cat home.txt",
+        "beam send asker hi",
+    ],
+)
+def test_without_home_beam_and_all_that_it_starts_have_the_one_of_the_user_database(line: str, beam: Cli) -> None:
+    asker = f"{BEAM_WORDS} send where hi"
+    beam.config(f"agents:\n  where: {{command: [sh, -c, 'echo $HOME']}}\n  asker: {{command: [sh, -c, {asker!r}]}}\n")
+    (beam.project / "where.yaml").write_text("beam: 1\nsteps:\n  - run: echo $HOME > home.txt\n")
+    done = beam.shell(f'export BEAM_TRUST=1 BEAM_STATE="{beam.base}/state"; unset HOME; {line}')
+    assert (done.code, done.out) == (0, f"{pwd.getpwuid(os.getuid()).pw_dir}\n"), done
 
 
 def test_in_a_directory_that_is_gone_it_says_so(beam: Cli) -> None:

@@ -406,3 +406,37 @@ def test_doctor_asks_a_cli_for_its_version_outside_of_the_folder(beam: Cli) -> N
     checked = beam("doctor", "--json", env=env).lines
     (about,) = (each["detail"] for each in checked if each["what"] == "agent cline")
     assert "3.0.65 in / with nothing" in about
+
+
+CLAUDE = """#!/bin/sh
+case $1 in --version) echo '2.1.0 (Claude Code)'; exit;; esac
+cat >/dev/null
+id='"session_id":"0b0e6f9c-6a30-4f1c-9a65-0d3b1f6b1d0a"'
+echo '{"type":"system","subtype":"init",'"$id"',"model":"m"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"hi",'"$id"'}'
+"""
+
+
+def test_the_first_message_that_runs_without_untrusted_files_says_so_and_again_when_they_change(beam: Cli) -> None:
+    programs = beam.base / "bin"
+    programs.mkdir()
+    (programs / "claude").write_text(CLAUDE)
+    (programs / "claude").chmod(0o755)
+    beam = beam.with_env({"PATH": f"{programs}:{beam.env['PATH']}"})
+    make_repository(beam.project, beam.base / "home")
+    assert beam("agent", "set", "claude", "access=edit").code == 0
+    (beam.project / ".claude").mkdir()
+    (beam.project / ".claude/settings.json").write_text('{"hooks":{}}')
+
+    def said() -> str:
+        done = beam("send", "claude", "hi")
+        assert (done.code, done.out) == (0, "hi\n"), done
+        return done.err
+
+    notice = "beam: claude: runs without .claude/settings.json{}, which nobody trusted; beam trust shows them\n"
+    assert [said(), said()] == [notice.format(""), ""]
+    (beam.project / ".mcp.json").write_text('{"mcpServers":{"db":{"command":"true"}}}')
+    assert [said(), said()] == [notice.format(", .mcp.json"), ""]
+    assert "it runs without .claude/settings.json, .mcp.json" in beam("agent", "show", "claude").out
+    assert beam("trust", "--yes").code == 0
+    assert said() == ""
