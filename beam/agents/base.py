@@ -272,10 +272,11 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     reported tokens. `models`: the outcome has the share of each model. `rewind`: the mode can continue from an earlier
     point of a session. `checkpoints`: the mode can restore the files of such a point. `system`: the mode takes a system
     prompt in addition to the CLI's own. `denials`: the CLI reports each call that was denied. `api_time`: the outcome
-    says how long the model calls took. `lines`: the outcome says how many lines of files the turn changed. `steer`: a
-    text can be passed to the running turn. `changes`: an approval can change the input of the call. `commands`: the
-    CLI's own slash commands can be sent. `outbox` lists the accesses with which the CLI's file tool may write into the
-    turn's outbox. `whole`: beam knows of each answer that the model's token limit cut off.
+    says how long the model calls took. `lines`: the outcome says how many lines of files the turn changed. `edits`: the
+    CLI names each file that one of its file tools changed. `steer`: a text can be passed to the running turn.
+    `changes`: an approval can change the input of the call. `commands`: the CLI's own slash commands can be sent.
+    `outbox` lists the accesses with which the CLI's file tool may write into the turn's outbox. `whole`: beam knows of
+    each answer that the model's token limit cut off.
     """
 
     resume: bool = False
@@ -300,6 +301,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     models: bool = False
     api_time: bool = False
     lines: bool = False
+    edits: bool = False
     commands: bool = False
     whole: bool = False
     attach: Literal["path", "inline"] | None = None
@@ -356,8 +358,10 @@ class Card(Struct, frozen=True, kw_only=True):
     if the process stays for the next turn. beam uses a mode in `never_auto` only if a message names it.
     `figures_in_files`: with its protocol the CLI reports the tokens of a turn only in its own files
     (`session_files.TellsCalls`, `TellsUsage`). `ends_in_files` are the modes in which only these files say that an
-    answer was cut off (`TellsEnds`). `ends_at_denial` are the modes in which a denied request may end the turn without
-    another word of the model. `teams`: `beam watch` shows the CLI's agent teams.
+    answer was cut off (`TellsEnds`). `edits_in_files` are the modes in which only these files name the files that the
+    turn changed. `ends_at_denial` are the modes in which a denied request may end the turn without another word of the
+    model. `keeps` is a regular expression for the files that the CLI keeps for itself in its folder, such as its
+    sessions: no turn's work, so `beam undo` leaves them. `teams`: `beam watch` shows the CLI's agent teams.
     """
 
     name: str
@@ -382,7 +386,9 @@ class Card(Struct, frozen=True, kw_only=True):
     never_auto: tuple[Face, ...] = ()
     figures_in_files: bool = False
     ends_in_files: tuple[Face, ...] = ()
+    edits_in_files: tuple[Face, ...] = ()
     ends_at_denial: tuple[Face, ...] = ()
+    keeps: str = ""
     teams: bool = False
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from beam.agents import registry
 from beam.api.diff import record_before, work_tree_of
 from beam.api.lock_wait import acquire_agent_lock, in_turn_error, wait_for_lock
 from beam.api.overlapping import SeenTurn, turns_in
@@ -38,9 +40,19 @@ if TYPE_CHECKING:
     from beam.broker.holder.lease import AgentLease
 
 Left = Literal[
-    "not_named", "other_turn", "changed_since", "unknown_since", "ignored", "filter", "repository", "outside", "failed"
+    "not_named",
+    "not_told",
+    "other_turn",
+    "changed_since",
+    "unknown_since",
+    "kept",
+    "ignored",
+    "filter",
+    "repository",
+    "outside",
+    "failed",
 ]
-FORCED: tuple[Left, ...] = ("not_named", "other_turn", "changed_since", "unknown_since")
+FORCED: tuple[Left, ...] = ("not_named", "not_told", "other_turn", "changed_since", "unknown_since")
 _REPOSITORY = b"160000"
 _FILES_AT_ONCE = 50  # whose content is held in memory
 
@@ -49,10 +61,11 @@ class UndoneFile(Struct, frozen=True, kw_only=True):
     """One file of an undo, by its path in the work tree. `action`: its content is restored, it is removed, or it is
     left as it is. `left` says why it is left, null if it is not:
 
-    `not_named` (the agent's CLI did not name the file as changed), `other_turn` (the turn of the agent `detail` was at
-    it, too), `changed_since` (the turn), `unknown_since` (nobody recorded how the turn left it), `ignored` (by git),
-    `filter` (git converts its content by a filter), `repository` (it is a repository of its own, or in one), `outside`
-    (of the work tree), `failed` (`detail` says why it could not be written).
+    `not_named` (the agent's CLI did not name the file as changed), `not_told` (it never says in this mode which files
+    it changed), `other_turn` (the turn of the agent `detail` was at it, too), `changed_since` (the turn),
+    `unknown_since` (nobody recorded how the turn left it), `kept` (the CLI keeps its session in it, or a cache),
+    `ignored` (by git), `filter` (git converts its content by a filter), `repository` (it is a repository of its own, or
+    in one), `outside` (of the work tree), `failed` (`detail` says why it could not be written).
     """
 
     path: str
@@ -78,10 +91,13 @@ class UndoResult(Struct, frozen=True, kw_only=True):
 
 class Facts(Struct, frozen=True, kw_only=True):
     """What `plan` knows beside the snapshots: the paths that the agent's CLI named (null: all count as named), the
-    paths that another turn named, by its agent, and the paths that git ignores or converts. `is_end_known`: it was
-    recorded how the turn left the files."""
+    paths that another turn named, by its agent, and the paths that the CLI keeps for itself, and that git ignores or
+    converts. `tells`: the CLI says which files it changes, in the mode of the turn. `is_end_known`: it was recorded how
+    the turn left the files."""
 
     named: Collection[str] | None
+    tells: bool
+    kept: Collection[bytes]
     others: Mapping[str, str]
     ignored: Collection[bytes]
     filtered: Collection[bytes]
@@ -164,6 +180,8 @@ def plan(
 def _why_left(each: Difference, facts: Facts, *, is_changed: bool) -> tuple[Left | None, str]:
     if _REPOSITORY in (each.before and each.before.mode, each.after and each.after.mode):
         return "repository", ""
+    if each.path in facts.kept:
+        return "kept", ""
     if each.path in facts.ignored:
         return "ignored", ""
     if each.path in facts.filtered:
@@ -174,7 +192,7 @@ def _why_left(each: Difference, facts: Facts, *, is_changed: bool) -> tuple[Left
     if name in facts.others:
         return "other_turn", facts.others[name]
     if facts.named is not None and name not in facts.named:
-        return "not_named", ""
+        return ("not_named" if facts.tells or facts.named else "not_told"), ""
     return (None, "") if facts.is_end_known else ("unknown_since", "")
 
 
@@ -204,11 +222,14 @@ async def _undo(
     named = _named_paths(
         context, paths.agent, what.folder, {name for turn in seen if turn.is_own for name in turn.named}
     )
-    inside = [path for path in named.values() if path is not None]
+    inside = {path for path in named.values() if path is not None}
+    tells, keeps = _claims(journal, what.turn)
     facts = Facts(
-        named=None if redo else set(inside),
+        named=None if redo else inside | await _moved(tree, what.to, what.end or now, changed, inside),
+        tells=tells,
+        kept={each.path for each in changed if keeps and re.fullmatch(keeps, _text(each.path))},
         others={} if redo else _other_paths(context, what.folder, seen),
-        ignored=await _ignored(tree, paths.agent, what.to, changed, since, inside),
+        ignored=await _ignored(tree, paths.agent, what.to, changed, since, list(inside)),
         filtered=await tree.files_of_filters([each.path for each in changed]),
         is_end_known=what.end is not None,
     )
@@ -252,6 +273,17 @@ def _undone(paths: AgentPaths, journal: list[AnyEvent], message_id: str | None) 
     return _Wanted(folder=last.folder, to=last.tree, end=last.to, turn=last.of, started=started, only=set(last.files))
 
 
+def _claims(journal: list[AnyEvent], turn: int | None) -> tuple[bool, str]:
+    """Return whether the CLI that ran the turn says which files it changes, in the mode of the turn, and the expression
+    for the files that it keeps for itself."""
+    for event in journal:
+        if isinstance(event, events.TurnStarted) and event.turn == turn:
+            with contextlib.suppress(BeamError):  # the package with this adapter is not installed any more
+                card = registry.adapter(event.adapter).card
+                return any(can.edits for face, can in card.faces.items() if face == event.via), card.keeps
+    return True, ""
+
+
 def _last_changing(journal: list[AnyEvent]) -> str:
     """Return the message of the last turn that changed files; "" if there is none."""
     before: dict[int | None, str | None] = {}
@@ -287,6 +319,17 @@ def _named_paths(context: RootContext, agent: str, folder: str, names: Collectio
         path = os.path.normpath(os.path.join(base, name))  # noqa: PTH118 - any text may be a path here
         found[name] = path[len(top) + 1 :] if path.startswith(f"{top}/") else None
     return found
+
+
+async def _moved(
+    tree: WorkTree, before: str, after: str, changed: Sequence[Difference], named: Collection[str]
+) -> set[str]:
+    """Return both names of each file that was moved, if the CLI named one of them: some CLIs name only one."""
+    paths = {_text(each.path) for each in changed}
+    if not paths & set(named) or not paths - set(named):
+        return set()
+    pairs = [{_text(path) for path in pair} for pair in await tree.moves(before, after)]
+    return {name for pair in pairs if pair & set(named) for name in pair}
 
 
 def _other_paths(context: RootContext, folder: str, seen: Sequence[SeenTurn]) -> dict[str, str]:

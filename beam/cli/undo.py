@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 app = App()
 _WHY = {
     "not_named": "{agent} did not name it as changed",
+    "not_told": "{agent} does not say which files it changed",
     "other_turn": "a turn of {detail} was at it, too",
     "changed_since": "it changed since",
     "unknown_since": "nobody recorded how the turn left it",
+    "kept": "{agent} keeps it for itself",
     "ignored": "git ignores it",
     "filter": "git converts it by a filter: git checkout",
     "repository": "it is in a repository of its own",
@@ -28,7 +30,7 @@ _WHY = {
     "failed": "{detail}",
 }
 _REFUSED = ("changed_since", "unknown_since", "filter", "failed")
-_FORCED = ("not_named", "other_turn", "changed_since", "unknown_since")
+_FORCED = ("not_named", "not_told", "other_turn", "changed_since", "unknown_since")
 
 
 @app.verb()
@@ -46,10 +48,10 @@ def undo(
 ) -> int:
     """Take back what changed in the agent's work tree during its last turn.
 
-    It lists the files first, and asks on a terminal. It leaves a file that the agent's CLI did not name as changed,
-    that another turn was at, or that changed since: --all-files takes back these, too. It never touches files that git
-    ignores. The conversation stays: `beam agent rewind`. Exits 1 if a file was left because it changed since, or can't
-    be written.
+    It lists the files first, and asks on a terminal. It leaves a file that the agent's CLI did not name as changed
+    (some never name one), that another turn was at, or that changed since: --all-files takes back these, too. It never
+    touches files that git ignores, nor commits. The conversation stays: `beam agent rewind`. Exits 1 if a file was left
+    because it changed since, or can't be written.
     """
     name, message_id = _target(call, agent)
     asks = not (dry_run or as_json) and is_interactive(sys.stdin, sys.stderr)
@@ -57,7 +59,7 @@ def undo(
         would = call.beam.undo(name, message_id=message_id, redo=redo, all_files=all_files, dry_run=True)
         _print_files(would)
         if not _is_anything_done(would):
-            return _end(call, would)
+            return _end(call, would, agent)
         sys.stdout.flush()
         if not confirm(f"beam: {_summary(would)}. Go on?"):
             return int(ExitCode.USAGE)
@@ -67,7 +69,7 @@ def undo(
         return _exit_code(found)
     if not asks or found.files != would.files:
         _print_files(found)
-    return _end(call, found)
+    return _end(call, found, agent)
 
 
 def _target(call: Context, name: str | None) -> tuple[str | None, str | None]:
@@ -86,12 +88,16 @@ def _print_files(found: UndoResult) -> None:
         write_line(safe(f"{file.action}\t{file.path}{why}", sys.stdout))
 
 
-def _end(call: Context, found: UndoResult) -> int:
-    """Print what was done, and how to go on. Return the exit code."""
+def _end(call: Context, found: UndoResult, target: str | None) -> int:
+    """Print what was done, and how to go on: `target` is the agent or the message that was named. Return the exit
+    code."""
     sys.stdout.flush()
-    call.note(f"{_summary(found)}; what git ignores is never touched")
+    call.note(f"{_summary(found)}; files that git ignores, and commits, are never touched")
     if any(file.left in _FORCED for file in found.files):
-        call.note("--all-files takes back those that were left, too; an undo can be undone")
+        untold = any(file.left == "not_told" for file in found.files)
+        why = f"{found.agent} does not say which files it changed: " if untold else ""
+        again = f"beam undo {target or found.agent}{' --redo' if found.redo else ''} --all-files"
+        call.note(f"{why}{again} takes back those that were left, too; an undo can be undone")
     if found.other_id:
         call.note(f"the last turn that changed files: beam undo {found.other_id}")
     if not found.dry_run and not found.redo and _is_anything_done(found):

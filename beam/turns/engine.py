@@ -261,7 +261,7 @@ class Engine:
         if turn.fork and isinstance(body, events.SessionStarted) and not body.resumed:
             body = msgspec.structs.replace(body, forked_from=turn.session_id)
         elif isinstance(body, events.FileChanged):
-            body = msgspec.structs.replace(body, path=_name_in_folder(body.path, turn.cwd))
+            body = msgspec.structs.replace(body, path=name_in_folder(body.path, turn.cwd))
         return self.book.record(body, sync=sync)
 
     def record_events(self, bodies: Callable[[], Iterable[Event]], *, retries: int | None = None) -> None:
@@ -328,7 +328,7 @@ def _launch_with_runner(launch: Callable[[Turn, Host], Launch], input: TurnInput
     return with_runner(launch(input.turn, input.host), input.turn)
 
 
-def _name_in_folder(path: str, folder: str) -> str:
+def name_in_folder(path: str, folder: str) -> str:
     """Return the one name that a changed file has in the journal, however its CLI names it: relative to the agent's
     folder if the file is in there, else absolute, and without links. A CLI that writes to a link changes the file that
     the link leads to."""

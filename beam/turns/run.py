@@ -334,14 +334,22 @@ async def _drive_face(
 def _with_facts_in_files(
     order: TurnRequest, face: Face, verdict: Verdict, services: TurnServices, began_ns: int
 ) -> Verdict:
-    """Return the verdict with the facts that the CLI reports only in its own files, if it ran on this machine."""
+    """Return the verdict with the facts that the CLI reports only in its own files, if it ran on this machine. Record
+    the files that the turn changed, if only these files name them."""
     card = order.adapter.card
     has_figures, has_end = card.figures_in_files and face == "dialogue", face in card.ends_in_files
-    if order.settings.runner or not (has_figures or has_end):
+    has_edits = face in card.edits_in_files
+    if order.settings.runner or not (has_figures or has_end or has_edits):
         return verdict
     from beam.turns import told_in_files
+    from beam.turns.engine import name_in_folder
 
     environ = {**order.environ, **order.settings.env}
+    if has_edits:
+        found = told_in_files.file_changes(verdict.session_id, order.adapter_name, environ, since_ns=began_ns)
+        for event in found:
+            path = name_in_folder(event.path, str(folder_of(order)))
+            services.record(events.FileChanged(path=path, kind=event.kind))
     if has_figures:
         counted = told_in_files.with_tokens(verdict, order.adapter_name, environ, since_ns=began_ns)
         if counted is not verdict:

@@ -90,6 +90,10 @@ class WorkTree:
         """Return how each path differs between two snapshots. Raises GitError, also if one of them is gone."""
         return await git.run(self._snapshots.differences(before, after))
 
+    async def moves(self, before: str, after: str) -> tuple[tuple[bytes, bytes], ...]:
+        """Return the old and the new path of each file that was moved between two snapshots. Raises GitError."""
+        return await git.run(self._snapshots.moves(before, after))
+
     async def contents(self, objects: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the content of each object. Raises GitError if one is gone or was changed."""
         return await git.run(self._snapshots.contents(objects))

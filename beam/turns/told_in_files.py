@@ -1,4 +1,5 @@
-"""Finds facts about a turn that its CLI reports only in its session files: the tokens, and how the last answer ended.
+"""Finds facts about a turn that its CLI reports only in its session files: the tokens, how the last answer ended, and
+which files the turn changed.
 
 Only reads. If one of the turn's model calls has no figures, or calls of another message are among them, the tokens stay
 unknown. Does not depend on how the turn was run.
@@ -7,19 +8,20 @@ unknown. Does not depend on how the turn was run.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
 from beam.agents import registry
 from beam.agents.base import Verdict
 from beam.agents.oneshot import VERDICT_BY_END
-from beam.agents.session_files import ModelCall, TellsCalls, TellsEnds, TellsUsage
+from beam.agents.session_files import ModelCall, TellsCalls, TellsEnds, TellsUsage, ms_from_text
 from beam.base import files
 from beam.base.errors import DiskError
 from beam.foreign import database
 from beam.foreign.places import places
 from beam.foreign.unreadable import UnreadableError
+from beam.model import events
 from beam.model.outcome import Class, Status, Usage
 from beam.model.settings import MIB, is_answer
 
@@ -59,7 +61,7 @@ def with_answer_end(verdict: Verdict, adapter: str, environ: Mapping[str, str], 
         return verdict
     since_ms = since_ns // 1_000_000
     if isinstance(sessions, TellsCalls):
-        records: Iterable[bytes] = _call_rows(adapter, sessions, verdict.session_id, environ, since_ms=since_ms)
+        records: Iterable[bytes] = _rows(adapter, [sessions.calls], verdict.session_id, environ, since_ms=since_ms)
     else:
         records = _last_lines(adapter, verdict.session_id, environ, since_ns=since_ns)
     ends = [end for record in records if (end := sessions.answer_end(record)) is not None]
@@ -68,6 +70,26 @@ def with_answer_end(verdict: Verdict, adapter: str, environ: Mapping[str, str], 
     status, class_, reason = VERDICT_BY_END[ends[-1].how]
     reply = None if status is Status.REFUSED else verdict.reply
     return structs.replace(verdict, status=status, class_=class_, reason=reason, reply=reply)
+
+
+def file_changes(
+    session_id: str | None, adapter: str, environ: Mapping[str, str], *, since_ns: int
+) -> list[events.FileChanged]:
+    """Return the files that the CLI's own files name as changed in this session since `since_ns`."""
+    if session_id is None:
+        return []
+    since_ms, sessions = since_ns // 1_000_000, registry.sessions_of(adapter)
+    is_database = sessions.files.shape == "database"
+    if is_database:
+        records: Iterable[bytes] = _rows(adapter, sessions.files.query, session_id, environ, since_ms=since_ms)
+    else:
+        records = _last_lines(adapter, session_id, environ, since_ns=since_ns)
+    reader, found = sessions.reader(session_id), list[events.FileChanged]()
+    for record in records:
+        told = [event for event in reader.read(record) if isinstance(event, events.FileChanged)]
+        if not is_database or session_id in (reader.session.id, reader.session.root_id):
+            found += [event for event in told if ms_from_text(event.ts) >= since_ms]
+    return found
 
 
 def _last_lines(adapter: str, session_id: str, environ: Mapping[str, str], *, since_ns: int) -> list[bytes]:
@@ -112,14 +134,14 @@ def _model_calls(adapter: str, session_id: str, environ: Mapping[str, str], *, s
     sessions = registry.sessions_of(adapter)
     if not isinstance(sessions, TellsCalls):
         return []
-    return [sessions.call(row) for row in _call_rows(adapter, sessions, session_id, environ, since_ms=since_ms)]
+    return [sessions.call(row) for row in _rows(adapter, [sessions.calls], session_id, environ, since_ms=since_ms)]
 
 
-def _call_rows(
-    adapter: str, sessions: TellsCalls, session_id: str, environ: Mapping[str, str], *, since_ms: int
+def _rows(
+    adapter: str, queries: Sequence[str], session_id: str, environ: Mapping[str, str], *, since_ms: int
 ) -> Iterator[bytes]:
     for place in places(environ, [adapter]):
         for path, _ in place.paths():
             with contextlib.suppress(UnreadableError):  # then nothing is known
-                for _, row in database.rows(path, [sessions.calls], since_ms=since_ms, session=session_id):
+                for _, row in database.rows(path, queries, since_ms=since_ms, session=session_id):
                     yield row

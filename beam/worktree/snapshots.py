@@ -185,6 +185,13 @@ class Snapshots:
         told = (yield self._call(*words, before, after, within_s=_COMPARE_S)).split(b"\0")
         return tuple(_difference(line, path) for line, path in zip(told[0::2], told[1::2], strict=False))
 
+    def moves(self, before: str, after: str) -> GitCalls[tuple[tuple[bytes, bytes], ...]]:
+        """Return the old and the new path of each file that was moved between two snapshots, as git sees it: a file
+        that is gone, and a new one with much of its content."""
+        words = ("diff-tree", "-r", "-z", "--raw", "-M", "--diff-filter=R")
+        told = (yield self._call(*words, before, after, within_s=_COMPARE_S)).split(b"\0")
+        return tuple(zip(told[1::3], told[2::3], strict=False))
+
     def contents(self, objects: Sequence[bytes]) -> GitCalls[dict[bytes, bytes]]:
         """Return the content of each object. Raises GitError if one is gone, or is not what its id says: an agent may
         have written into the objects of the folder's repository."""

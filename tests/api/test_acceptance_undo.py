@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from beam.api import Beam
 from beam.base.errors import DiskError
 from tests.support.cli import Cli, Ended, eventually
 from tests.support.crash import KILLED
-from tests.support.repository import make_repository
+from tests.support.repository import content, make_repository
 from tests.support.small_disk import SmallDisk
 from tests.support.terminal import Terminal
 
@@ -65,16 +64,6 @@ def lines(done: Ended) -> dict[str, tuple[str, str]]:
     return {path: (action, why) for action, path, why in told}
 
 
-def content(folder: Path) -> dict[str, tuple[int, str | bytes]]:
-    """Every file and link of the folder, git's own left out: its kind and permissions, and its content."""
-    found: dict[str, tuple[int, str | bytes]] = {}
-    for path in folder.rglob("*"):
-        if ".git" not in path.relative_to(folder).parts and (path.is_symlink() or path.is_file()):
-            data = str(path.readlink()) if path.is_symlink() else path.read_bytes()
-            found[str(path.relative_to(folder))] = (path.lstat().st_mode, data)
-    return found
-
-
 def git(shop: Cli, *words: str) -> str:
     env = {"PATH": os.environ["PATH"], "HOME": shop.env["HOME"], "GIT_CONFIG_NOSYSTEM": "1"}
     command = ["git", "-c", "protocol.file.allow=always", *words]
@@ -95,7 +84,9 @@ def test_the_first_turn_is_taken_back_and_the_undo_too_and_what_others_did_stays
     done = shop("undo", "claude")
     assert (done.code, lines(done)) == (0, named | left)
     assert "2 files are as they were before turn 1 of claude, 1 is left" in done.err
-    assert "what git ignores is never touched" in done.err and "beam undo claude --redo" in done.err
+    assert (
+        "files that git ignores, and commits, are never touched" in done.err and "beam undo claude --redo" in done.err
+    )
     assert (shop.project / "README.md").read_text() == "A project.\n" and not (shop.project / "d").exists()
     assert (shop.project / "mine").read_text() == "by hand\n"
     assert "turn 1 is undone by human: README.md, d/new" in shop("log", "claude").out
@@ -233,6 +224,34 @@ def test_what_another_turn_was_at_in_that_time_is_left(shop: Cli) -> None:
     assert lines(shop("undo", "claude@quick")) == {"both": ("leave", "a turn of claude@slow was at it, too")}
     assert lines(shop("undo", "claude@quick", "--all-files")) == {"both": ("restore", "")}
     assert (shop.project / "both").read_text() == "slow\n"
+
+
+@pytest.mark.parametrize("named", ["from", "to"])
+def test_a_file_that_was_moved_is_named_by_either_of_its_names(shop: Cli, named: str) -> None:
+    (shop.project / "from").write_text("one\ntwo\nthree\n")
+    (shop.project / "beside").write_text("something else\n")
+    send(shop, f"mv from to; echo four >>to; rm beside; echo by hand >new; name {named}")
+    unnamed = ("leave", "claude did not name it as changed")
+    assert lines(shop("undo")) == {
+        "from": ("restore", ""), "to": ("remove", ""), "beside": unnamed, "new": unnamed,
+    }  # fmt: skip
+    assert (shop.project / "from").read_text() == "one\ntwo\nthree\n" and not (shop.project / "to").exists()
+
+
+def test_of_an_agent_that_never_names_a_file_all_are_left_and_what_to_type_is_told(shop: Cli) -> None:
+    script = shop.base / "cn"
+    script.write_text("#!/bin/bash\necho x >made; rm README.md; echo done\n")
+    script.chmod(0o755)
+    shop.config(f"agents: {{writer: {{adapter: cn, executable: {script}, access: full}}}}\n")
+    message = send(shop, "go", agent="writer")
+    left = ("leave", "writer does not say which files it changed")
+    for target in ("writer", message):
+        done = shop("undo", target)
+        assert (done.code, lines(done)) == (0, {"README.md": left, "made": left})
+        assert f"beam: writer does not say which files it changed: beam undo {target} --all-files takes" in done.err
+    (file, _) = shop("undo", "writer", "--json").json["files"]
+    assert (file["action"], file["left"]) == ("leave", "not_told")
+    assert lines(shop("undo", "writer", "--all-files")) == {"README.md": ("restore", ""), "made": ("remove", "")}
 
 
 def test_what_git_ignores_is_never_touched_and_that_is_told(shop: Cli) -> None:

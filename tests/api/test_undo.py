@@ -14,7 +14,7 @@ from tests.support.journals import finished, record
 
 OLD, NEW, NOW = (TreeFile(b"100644", name) for name in (b"old", b"new", b"now"))
 NESTED = TreeFile(b"160000", b"commit")
-KNOWN = Facts(named={"f"}, others={}, ignored=(), filtered=(), is_end_known=True)
+KNOWN = Facts(named={"f"}, tells=True, kept=(), others={}, ignored=(), filtered=(), is_end_known=True)
 CHANGED = Difference(path=b"f", before=OLD, after=NEW)
 ADDED = Difference(path=b"f", before=None, after=NEW)
 GONE = Difference(path=b"f", before=OLD, after=None)
@@ -39,6 +39,8 @@ def test_a_file_that_is_as_before_already_is_only_counted(change: Difference) ->
 
 LEFT: dict[str, dict[str, object]] = {
     "not_named": {"named": set()},
+    "not_told": {"named": set(), "tells": False},
+    "kept": {"kept": {b"f"}},
     "other_turn": {"others": {"f": "quick"}},
     "unknown_since": {"is_end_known": False},
     "ignored": {"ignored": {b"f"}},
@@ -52,7 +54,7 @@ def test_a_file_is_left_for_a_reason_and_only_some_reasons_can_be_forced(
     left: str, facts: dict[str, object], all_files: bool
 ) -> None:
     (step,), _ = plan([CHANGED], [], msgspec.structs.replace(KNOWN, **facts), all_files=all_files)
-    is_left = not all_files or left in ("ignored", "filter")
+    is_left = not all_files or left in ("kept", "ignored", "filter")
     assert (step.left, step.detail) == (left if is_left else None, "quick" if is_left and left == "other_turn" else "")
     assert (step.told().action, step.told().path) == ("leave" if is_left else "restore", "f")
 
@@ -68,6 +70,11 @@ def test_a_file_that_changed_since_is_left_and_forced_from_what_it_is_now(change
 def test_a_repository_of_its_own_is_never_written(before: TreeFile | None, after: TreeFile | None) -> None:
     (step,), _ = plan([Difference(path=b"f", before=before, after=after)], [], KNOWN, all_files=True)
     assert step.left == "repository"
+
+
+def test_a_cli_that_named_another_file_after_all_does_tell() -> None:
+    (step,), _ = plan([CHANGED], [], msgspec.structs.replace(KNOWN, named={"g"}, tells=False), all_files=False)
+    assert step.left == "not_named"
 
 
 def test_of_a_redo_every_file_counts_as_named() -> None:

@@ -44,12 +44,13 @@ def _filled(value: Any, values: dict[str, str]) -> Any:
 
 @dataclass(frozen=True)
 class Cli:
-    """One CLI: the package that the lock file pins, tools of its own that look, write a file and run a command, a model
-    that it is not started with, how the model answers to a schema, the files of the folder that a session is, the files
-    under HOME and in the folder that hold its settings, and the environment that it wants to run with. `asking`: the
-    command as a tool of it asks for it where `shell` does not; `background`: one that goes on after the turn, whose end
-    makes the CLI work by itself; `login`: without one it answers nothing; `stopping_hook`: the JSON files under HOME
-    with a hook that stops each prompt, saying `HOOK_WORDS`; `stop_prompts` makes one where a file is not enough."""
+    """One CLI: the package that the lock file pins, tools of its own that look, write a file, change one (from `{old}`
+    to `{text}`) and run a command, a model that it is not started with, how the model answers to a schema, the files of
+    the folder that a session is, the files under HOME and in the folder that hold its settings, and the environment
+    that it wants to run with. `asking`: the command as a tool of it asks for it where `shell` does not; `background`:
+    one that goes on after the turn, whose end makes the CLI work by itself; `login`: without one it answers nothing;
+    `stopping_hook`: the JSON files under HOME with a hook that stops each prompt, saying `HOOK_WORDS`; `stop_prompts`
+    makes one where a file is not enough."""
 
     package: str
     look: Tool | None
@@ -61,6 +62,7 @@ class Cli:
     settings: str = ""
     folder_settings: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+    edit: Tool | None = None
     asking: Tool | None = None
     background: Tool | None = None
     login: bool = True
@@ -74,6 +76,7 @@ def _saying(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _WRITE = {"path": "{path}", "content": "{text}"}
+_REPLACE = {"old_string": "{old}", "new_string": "{text}"}
 _ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "May I?"}
 _COMMAND: dict[str, Any] = {"command": "{command}"}
 
@@ -90,6 +93,7 @@ ADAPTERS = {
         package="@anthropic-ai/claude-code",
         look=Tool("Read", {"file_path": "{path}"}),
         write=Tool("Write", {"file_path": "{path}", "content": "{text}"}),
+        edit=Tool("Edit", {"file_path": "{path}", **_REPLACE}),
         shell=Tool("Bash", _COMMAND),
         background=Tool("Bash", _COMMAND | {"run_in_background": True, "description": "x"}),
         other_model="claude-haiku-4-5-20251001",
@@ -107,6 +111,9 @@ ADAPTERS = {
         package="@openai/codex",
         look=Tool("exec_command", {"cmd": "cat '{path}'"}),
         write=Tool("apply_patch", {"input": "*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n"}),
+        edit=Tool(
+            "apply_patch", {"input": "*** Begin Patch\n*** Update File: {path}\n@@\n-{old}\n+{text}\n*** End Patch\n"}
+        ),
         shell=Tool("exec_command", {"cmd": "{command}"}),
         asking=Tool("exec_command", {"cmd": "{command}", **_ESCALATED}),
         other_model="gpt-5.6-sol",
@@ -118,6 +125,7 @@ ADAPTERS = {
         package="@google/gemini-cli",
         look=Tool("read_file", {"file_path": "{path}"}),
         write=Tool("write_file", {"file_path": "{path}", "content": "{text}"}),
+        edit=Tool("replace", {"file_path": "{path}", "instruction": "x", **_REPLACE}),
         shell=Tool("run_shell_command", _COMMAND),
         other_model="gemini-2.5-pro",
         settings=".gemini/settings.json",
@@ -134,6 +142,7 @@ ADAPTERS = {
         package="opencode-ai",
         look=Tool("read", {"filePath": "{path}"}),
         write=Tool("write", {"filePath": "{path}", "content": "{text}"}),
+        edit=Tool("edit", {"filePath": "{path}", "oldString": "{old}", "newString": "{text}"}),
         shell=Tool("bash", {"command": "{command}", "description": "x"}),
         other_model="fake/other",
         login=False,
@@ -144,6 +153,7 @@ ADAPTERS = {
         package="@kilocode/cli",
         look=Tool("read", {"filePath": "{path}"}),
         write=Tool("write", {"filePath": "{path}", "content": "{text}"}),
+        edit=Tool("edit", {"filePath": "{path}", "oldString": "{old}", "newString": "{text}"}),
         shell=Tool("bash", {"command": "{command}", "description": "x"}),
         other_model="fake/other",
         login=False,
@@ -154,6 +164,7 @@ ADAPTERS = {
         package="@qwen-code/qwen-code",
         look=Tool("read_file", {"file_path": "{path}"}),
         write=Tool("write_file", {"file_path": "{path}", "content": "{text}"}),
+        edit=Tool("edit", {"file_path": "{path}", **_REPLACE}),
         shell=Tool("run_shell_command", {"command": "{command}", "is_background": False}),
         other_model="other",
         settings=".qwen/settings.json",
@@ -168,6 +179,7 @@ ADAPTERS = {
         package="@github/copilot",
         look=Tool("view", {"path": "{path}"}),
         write=Tool("create", {"path": "{path}", "file_text": "{text}"}),
+        edit=Tool("edit", {"path": "{path}", "old_str": "{old}", "new_str": "{text}"}),
         shell=Tool("bash", {"command": "{command}", "description": "x"}),
         other_model="other",
         settings=".copilot/mcp-config.json",
@@ -177,6 +189,7 @@ ADAPTERS = {
         package="@earendil-works/pi-coding-agent",
         look=Tool("read", {"path": "{path}"}),
         write=Tool("write", _WRITE),
+        edit=Tool("edit", {"path": "{path}", "edits": [{"oldText": "{old}", "newText": "{text}"}]}),
         shell=Tool("bash", _COMMAND),
         other_model="other",
         settings=".pi/agent/settings.json",
@@ -196,6 +209,7 @@ ADAPTERS = {
         package="@moonshot-ai/kimi-code",
         look=Tool("Read", {"path": "{path}"}),
         write=Tool("Write", _WRITE),
+        edit=Tool("Edit", {"path": "{path}", **_REPLACE}),
         shell=Tool("Bash", _COMMAND),
         other_model="other",
     ),
@@ -203,6 +217,7 @@ ADAPTERS = {
         package="cline",
         look=Tool("read_files", {"files": [{"path": "{path}"}]}),
         write=Tool("editor", {"path": "{path}", "new_text": "{text}"}),
+        edit=Tool("editor", {"path": "{path}", "old_text": "{old}", "new_text": "{text}"}),
         shell=Tool("run_commands", {"commands": ["{command}"]}),
         other_model="other",
     ),
@@ -210,6 +225,7 @@ ADAPTERS = {
         package="@continuedev/cli",
         look=Tool("Read", {"filepath": "{path}"}),
         write=Tool("Write", {"filepath": "{path}", "content": "{text}"}),
+        edit=Tool("Edit", {"file_path": "{path}", **_REPLACE}),
         shell=Tool("Bash", _COMMAND),
         other_model="other",
     ),
@@ -217,6 +233,7 @@ ADAPTERS = {
         package="mistral-vibe",
         look=Tool("read_file", {"path": "{path}"}),
         write=Tool("write_file", _WRITE),
+        edit=Tool("edit", {"file_path": "{path}", **_REPLACE}),
         shell=Tool("bash", _COMMAND),
         other_model="other",
         settings=".vibe/config.toml",

@@ -144,6 +144,7 @@ _TITLES = {
     "models": "tells figures by model",
     "api_time": "tells the API time",
     "lines": "counts changed lines",
+    "edits": "names the files that it changed",
     "whole": "tells a cut-off answer",
     "max_turns": "keeps a limit of model calls",
     "budget": "keeps a limit of cost",

@@ -36,6 +36,16 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name not in (".git", _FILE))
 
 
+def content(folder: Path) -> dict[str, tuple[int, str | bytes]]:
+    """Every file and link of the folder, git's own left out: its kind and permissions, and its content."""
+    found: dict[str, tuple[int, str | bytes]] = {}
+    for path in folder.rglob("*"):
+        if ".git" not in path.relative_to(folder).parts and (path.is_symlink() or path.is_file()):
+            data = str(path.readlink()) if path.is_symlink() else path.read_bytes()
+            found[str(path.relative_to(folder))] = (path.lstat().st_mode, data)
+    return found
+
+
 def _git(folder: Path, env: Mapping[str, str], *words: str) -> None:
     subprocess.run(["git", "-C", str(folder), *words], env=env, check=True, stdin=subprocess.DEVNULL)
 

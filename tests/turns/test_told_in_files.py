@@ -1,4 +1,4 @@
-"""The tokens of a turn from the database of a CLI's sessions, and when they stay unknown."""
+"""What the files of a CLI's sessions tell of a turn: its tokens, how its answer ended, and which files it changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec import structs
 from beam.agents.base import Verdict
 from beam.base.clock import rfc3339
 from beam.model.outcome import Class, Status, Usage
-from beam.turns.told_in_files import with_answer_end, with_tokens
+from beam.turns.told_in_files import file_changes, with_answer_end, with_tokens
 
 BEGAN_MS = 1_800_000_000_000
 VERDICT = Verdict(status=Status.COMPLETED, session_id="ses_1")
@@ -81,6 +81,53 @@ def test_without_calls_without_a_database_or_an_answer_nothing_is_reported(tmp_p
     (tmp_path / "d/.local/share/opencode").mkdir(parents=True)
     (tmp_path / "d/.local/share/opencode/opencode.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     assert with_tokens(VERDICT, "opencode", {"HOME": str(tmp_path / "d")}, since_ns=0) is VERDICT
+
+
+# -- which files it changed --------------------------------------------------------------------------------------------
+
+
+def changed(home: Path, adapter: str) -> list[str]:
+    found = file_changes("ses_1", adapter, {"HOME": str(home)}, since_ns=BEGAN_MS * 1_000_000)
+    return [event.path for event in found]
+
+
+def copilot_edit(at: int, path: str) -> str:
+    data = {"toolCallId": path, "success": True, "fileEdits": [{"path": path}]}
+    time = rfc3339((BEGAN_MS + at) * 1_000_000)
+    return json.dumps({"type": "tool.execution_complete", "id": path, "timestamp": time, "data": data})
+
+
+def test_the_files_of_a_turn_are_those_that_its_session_named_since_it_began(tmp_path: Path) -> None:
+    assert changed(tmp_path, "copilot") == []
+    lines = (copilot_edit(-1, "earlier"), copilot_edit(0, "/w/a"), copilot_edit(7, "/w/b"))
+    in_file(tmp_path, ".copilot/session-state/ses_1/events.jsonl", *lines)
+    in_file(tmp_path, ".copilot/session-state/ses_2/events.jsonl", copilot_edit(1, "elsewhere"))
+    assert changed(tmp_path, "copilot") == ["/w/a", "/w/b"]
+    assert file_changes(None, "copilot", {"HOME": str(tmp_path)}, since_ns=0) == []
+
+
+def test_of_a_database_the_rows_of_the_session_and_of_its_subagents_count(tmp_path: Path) -> None:
+    path = tmp_path / ".local/share/opencode/opencode.db"
+    path.parent.mkdir(parents=True)
+    rows = (("earlier", -1, "ses_1"), ("/w/a", 1, "ses_1"), ("/w/b", 2, "ses_3"), ("elsewhere", 3, "ses_2"))
+    with sqlite3.connect(path) as made:
+        made.execute("CREATE TABLE session (id text, parent_id text, directory text, time_updated integer)")
+        made.execute("CREATE TABLE message (id text, data text)")
+        made.execute(
+            "CREATE TABLE part (id text, session_id text, message_id text, data text, time_created integer, "
+            "time_updated integer)"
+        )
+        made.execute("INSERT INTO message VALUES ('m', '{}')")
+        for session, parent in (("ses_1", None), ("ses_2", None), ("ses_3", "ses_1")):
+            made.execute("INSERT INTO session VALUES (?, ?, '/w', ?)", (session, parent, BEGAN_MS))
+        for name, at, session in rows:
+            state = {"status": "completed", "metadata": {"filepath": name}}
+            data = json.dumps({"type": "tool", "tool": "write", "callID": name, "state": state})
+            made.execute(
+                "INSERT INTO part VALUES (?, ?, 'm', ?, ?, ?)", (name, session, data, BEGAN_MS + at, BEGAN_MS + at)
+            )
+    made.close()
+    assert changed(tmp_path, "opencode") == ["/w/a", "/w/b"]
 
 
 # -- how the last answer ended -----------------------------------------------------------------------------------------

@@ -201,6 +201,11 @@ class Call:
         return replace_base64(bytes(raw_json(found)).decode())
 
     @property
+    def fields(self) -> Object:
+        """Return the call's input as `input`, and the agent's own fields of its output."""
+        return {**object_of(self._output), "input": self.arguments}
+
+    @property
     def changes(self) -> list[tuple[str, str]]:
         """Return the files that the call changed: each path, and the kind of change (add, update, delete)."""
         kind = _CHANGE_KINDS.get(self.kind)

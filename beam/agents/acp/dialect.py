@@ -3,13 +3,14 @@ agents have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from beam.agents.base import Turn, Verdict
 from beam.agents.fields import Object
+from beam.model.events import FileChanged
 from beam.model.message import Access
 
 Counts = Literal["nothing", "calls", "turn", "process", "session"]
@@ -61,6 +62,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     last text of a turn whose model failed to how the answer ended (`length`, `refused`). `uncounted` are the beginnings
     of the names, or the titles, of calls that start a subagent, if the agent's figures lack the subagent's.
     `end_reader` makes a reader of the agent's own messages about the end of a turn; None if there are none.
+    `file_changes` returns the events of the files that a call changed, from the call's name, and its input and output
+    as `input` and the agent's own fields; None if the agent names these files as the protocol has it.
     """
 
     name: str
@@ -89,3 +92,4 @@ class Dialect(Struct, frozen=True, kw_only=True):
     ends: Mapping[str, str] = {}
     uncounted: tuple[str, ...] = ()
     end_reader: Callable[[Turn], EndReader] | None = None
+    file_changes: Callable[[str, Object], Sequence[FileChanged]] | None = None

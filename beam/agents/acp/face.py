@@ -24,6 +24,7 @@ ACP_CAPABILITIES = Capabilities(
     attach="inline",
     interrupt=True,
     ask=True,
+    edits=True,
 )
 
 

@@ -235,6 +235,8 @@ class TurnReader:
         found: list[Event] = []
         if not is_error:
             found += [events.FileChanged(path=path, kind=kind) for path, kind in call.changes]
+            if not found and self._dialect.file_changes is not None:
+                found += self._dialect.file_changes(call.name, call.fields)
         elif self._is_denied(call):
             given = Denial(tool=call.name, call_id=call.id, input=raw_json(call.input))
             self._summary.denials.append(given)

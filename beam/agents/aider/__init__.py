@@ -18,4 +18,5 @@ card = Card(
     obeys=dict.fromkeys(("exec", "terminal"), exec.OBEYS),
     faces={"exec": exec.CAPABILITIES, "terminal": screen.CAPABILITIES},
     makes=dict.fromkeys(("HOME/.aider",)),
+    keeps=r"(?:.*/)?\.aider\.(?:chat\.history(?:\.[0-9a-f-]+)?\.md|input\.history|tags\.cache\.v\d+/.*)",
 )

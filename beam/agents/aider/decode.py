@@ -24,7 +24,7 @@ _LAST_ANNOUNCEMENT = "Repo-map: "
 _RESTORED = "Restored previous conversation history."
 _ANNOUNCEMENTS = ("Aider v", "Model: ", "Main model: ", _LAST_ANNOUNCEMENT, _RESTORED)
 _TOKENS = re.compile(r"Tokens: \S+ sent,(?: .*,)? \S+ received\.(?: Cost: \$(\d{1,9}(?:\.\d+)?) message)?")
-_EDITED = re.compile(r"Applied edit to (.+)")
+EDITED = re.compile(r"Applied edit to (.+)")
 _MARKS = ("Tokens: ", "Retrying in ")
 _RETRYING = re.compile(r"Retrying in ([\d.]+) seconds")
 _QUESTION = "(Y)es/(N)o"
@@ -147,7 +147,7 @@ class TextDecoder:
 
         If aider asks its model again, the line may belong to the next answer.
         """
-        if text.startswith("Applied edit to ") and (found := _EDITED.match(text)):
+        if text.startswith("Applied edit to ") and (found := EDITED.match(text)):
             return [events.FileChanged(path=found[1])]
         if _is_notice(text):
             return [events.Notice(text=text, code="aider")]

@@ -33,6 +33,7 @@ QUIET_FLAGS = (
     "--no-suggest-shell-commands",
     "--disable-playwright",
 )
+_WIDE = "5000"  # aider breaks its own lines at the width of its terminal, which is 80 without one: a path among them
 _ALWAYS_FLAGS = ("--yes-always", "--no-fancy-input", *QUIET_FLAGS)
 ACCESS: dict[Access, tuple[str, ...]] = {
     # A folder's .aider.conf.yml could name commands to run, before or after the turn.
@@ -54,7 +55,9 @@ OBEYS = tuple(
     AutoloadedFile(path=path, reach="worktree")
     for path in (".aider.conf.yml", ".env", ".aider.model.settings.yml", ".aider.model.metadata.json")
 )
-CAPABILITIES = Capabilities(resume=True, model=True, deltas=True, interrupt=True, whole=True, access=tuple(ACCESS))
+CAPABILITIES = Capabilities(
+    resume=True, model=True, deltas=True, interrupt=True, whole=True, edits=True, access=tuple(ACCESS)
+)
 decoder = TextDecoder
 
 
@@ -69,6 +72,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     return Launch(
         argv=tuple(argv),
+        env={"COLUMNS": _WIDE},
         files={"prompt": replace_surrogates(text).encode()},
         retries=retries,
         session_file=None if turn.session_id is None else history_file(turn, turn.session_id),

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from beam.agents.aider.decode import split_thoughts
+from beam.agents.aider.decode import EDITED, split_thoughts
 from beam.agents.base import Host, Transcript, Turn, Verdict
 from beam.agents.failures import class_of, is_refusal
 from beam.model import events
@@ -73,7 +73,7 @@ class _ChatReader:
         if _WHOLE_ANSWER.match(text):
             self._on_whole_answer()
         elif text.startswith(_SAID) and text.endswith(_BREAK):
-            self._on_aider_line(text.removeprefix(_SAID).strip())
+            return self._on_aider_line(text.removeprefix(_SAID).strip())
         elif not (self._is_whole and len(self._texts) == self._proved and _COST.match(text)):
             self._lossy = self._lossy or (self._noted and bool(text.strip()))
             self._texts.append(text)
@@ -83,8 +83,8 @@ class _ChatReader:
         self._is_whole, self._proved, self._noted = True, len(self._texts), bool(self._texts)
         self._trouble, self.error, self._is_cut_off, self._is_interrupted = [], None, False, False
 
-    def _on_aider_line(self, text: str) -> None:
-        """Record a line of aider's own."""
+    def _on_aider_line(self, text: str) -> Sequence[Event]:
+        """Record a line of aider's own, and return its event. aider edits files only after a whole answer."""
         if _FAILURE.match(text):
             self._is_whole, self._trouble = False, [text]
         elif _TOKEN_LIMIT in text and text.startswith("Model "):
@@ -100,6 +100,8 @@ class _ChatReader:
             self._is_interrupted = True
         self.error = self._trouble[0] if self._trouble else None
         self._noted = bool(self._texts)
+        edited = EDITED.match(text) if self._is_whole else None
+        return (events.FileChanged(path=edited[1]),) if edited else ()
 
     def verdict(self) -> Verdict:
         """Return the answer as a verdict. The reply is None, not empty, if the file does not say that there is none:

@@ -13,7 +13,7 @@ from beam.agents.oneshot import check_access, model_flags
 from beam.model.screen_profile import Dialog, Profile
 
 CAPABILITIES = Capabilities(
-    resume=True, model=True, interrupt=True, whole=True, ask=True, access=("read", "ask", "full")
+    resume=True, model=True, interrupt=True, whole=True, edits=True, ask=True, access=("read", "ask", "full")
 )
 
 profile = Profile(

@@ -277,7 +277,7 @@ def _read_user(
             bodies += Tools().returned(block, record, parent)
             is_error = block.get("is_error") is True
             returned.append(TranscriptResult(call_id=string(block, "tool_use_id"), is_error=is_error, record=record))
-            if string(record, "filePath") and not is_error and string(record, "type") in ("create", "update"):
+            if string(record, "filePath") and not is_error and "structuredPatch" in record:
                 kind = "add" if string(record, "type") == "create" else "update"
                 bodies.append(events.FileChanged(path=string(record, "filePath"), kind=kind))
         elif kind == "text":

@@ -24,12 +24,14 @@ _CLASS_BY_WORD = {
     "network": Class.NETWORK,
 }
 
+_EDITS, _PATCH = ("edit:", "insert:"), "apply_patch"  # the query in the one result of a tool that changes files
+_PATCHED, _MOVED, _DELETED = "Successfully applied patch to the following files:\n", " -> ", ": [deleted]"
 _CUT_OFF = "Model reached the maximum output token limit before completing the turn"
 
 
 def is_failed_output(output: object) -> bool:
-    """Return whether a tool's output is a list of results that all say that they failed."""
-    parts = output if isinstance(output, list) else []
+    """Return whether a tool's output is a result, or a list of results, that all say that they failed."""
+    parts = output if isinstance(output, list) else [output]
     return bool(parts) and all(isinstance(part, dict) and part.get("success") is False for part in parts)
 
 
@@ -95,7 +97,9 @@ class LineDecoder:
             return [events.ToolProgress(call_id=call_id, text=chunk)] if chunk else []
         output, error = event.get("output"), string(event, "error")
         text = output if isinstance(output, str) else "" if output is None else json_text(output)
-        return self._summary.on_returned(call_id, error or text, is_error=bool(error) or is_failed_output(output))
+        is_error = bool(error) or is_failed_output(output)
+        changed = [] if is_error else [events.FileChanged(path=path) for path in _changed_paths(obj(event, "output"))]
+        return [*self._summary.on_returned(call_id, error or text, is_error=is_error), *changed]
 
     def _result(self, value: Object) -> list[Event]:
         summary, reason = self._summary, string(value, "finishReason")
@@ -119,6 +123,15 @@ class LineDecoder:
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict."""
         return verdict(self._turn, exit, self._summary)
+
+
+def _changed_paths(result: Object) -> list[str]:
+    """Return the paths of the files that a tool changed, by its result."""
+    query, told = string(result, "query"), string(result, "result")
+    if query.startswith(_EDITS):
+        return [query.partition(":")[2]]
+    lines = told.removeprefix(_PATCHED).split("\n") if query == _PATCH and told.startswith(_PATCHED) else []
+    return [path for line in lines for path in line.removesuffix(_DELETED).split(_MOVED) if path]
 
 
 def usage_of(used: Object, *, calls: int | None = 1) -> Usage:

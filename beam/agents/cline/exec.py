@@ -30,6 +30,7 @@ CAPABILITIES = Capabilities(
     tools=True,
     deltas=True,
     interrupt=True,
+    edits=True,
     whole=True,
     tokens=True,
     cost=True,

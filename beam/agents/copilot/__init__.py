@@ -27,6 +27,7 @@ card = Card(
     ),
     by_name=("dialogue",),
     ends_in_files=("exec", "dialogue", "terminal"),
+    edits_in_files=("terminal",),
 )
 # Copilot does not ask again about a call that a person allowed permanently in a folder.
 tool_rules: Rules = AskRules(

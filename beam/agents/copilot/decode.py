@@ -136,11 +136,7 @@ class LineDecoder:
                 self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments)))
             return self._summary.on_returned(call_id, string(error, "message"), is_error=True, parent=parent)
         emitted = self._summary.on_returned(call_id, string(result, "content"), parent=parent)
-        for edit in objects(data, "fileEdits"):
-            emitted.append(
-                events.FileChanged(path=string(edit, "path"), kind=_KINDS.get(string(edit, "kind"), "update"))
-            )
-        return emitted
+        return [*emitted, *file_changes(data)]
 
     def _on_call_failed(self, data: Object) -> list[Event]:
         """Return the events of a failed request to the model. The CLI may try again."""
@@ -193,3 +189,11 @@ class LineDecoder:
         """Return the verdict. The CLI's own sentence on stderr proves that the requested session does not exist."""
         self._summary.find_lost_session(self._turn, exit, _NO_SESSION)
         return verdict(self._turn, exit, self._summary)
+
+
+def file_changes(data: Object) -> list[events.FileChanged]:
+    """Return the events of the files that a tool changed, from what Copilot says when the tool is done."""
+    return [
+        events.FileChanged(path=string(edit, "path"), kind=_KINDS.get(string(edit, "kind"), "update"))
+        for edit in objects(data, "fileEdits")
+    ]

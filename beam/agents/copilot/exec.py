@@ -40,6 +40,7 @@ CAPABILITIES = Capabilities(
     deltas=True,
     tools=True,
     interrupt=True,
+    edits=True,
     whole=True,
     calls=True,
     api_time=True,

@@ -20,7 +20,9 @@ OBEYS = tuple(
         *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json"),
     )
 )
-CAPABILITIES = Capabilities(resume=True, model=True, interrupt=True, whole=True, access=("read", "edit", "full"))
+CAPABILITIES = Capabilities(
+    resume=True, model=True, interrupt=True, whole=True, edits=True, access=("read", "edit", "full")
+)
 _RULE = r"^─{20,}"
 _TOP, _BOX = r"^╭", r"^[│╰]"
 

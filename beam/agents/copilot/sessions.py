@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec import structs
+
 from beam.agents.base import json_object
+from beam.agents.copilot.decode import file_changes
 from beam.agents.fields import Object, obj, objects, string
 from beam.agents.figures import usage_in
 from beam.agents.session_files import (
@@ -119,7 +122,11 @@ class _Events(RecordReader):
             case "tool.execution_complete":
                 output = string(obj(inner, "result"), "content") or string(obj(inner, "error"), "message")
                 failed = inner.get("success") is False
-                return maker.on_returned(string(inner, "toolCallId"), output, at, is_error=failed)
+                changed = [] if failed else file_changes(inner)
+                return [
+                    *maker.on_returned(string(inner, "toolCallId"), output, at, is_error=failed),
+                    *(structs.replace(event, ts=at) for event in changed),
+                ]
             case "permission.requested":
                 request = obj(inner, "permissionRequest")
                 given = (

@@ -25,7 +25,7 @@ from beam.model.events import Event
 from beam.model.outcome import Class, Denial, ModelUsage, Usage
 
 _CHANGING_TOOLS = ("run_shell_command", "write_file", "replace", "save_memory", "mcp_")
-_WRITE_TOOLS = ("write_file", "replace")
+WRITE_TOOLS = ("write_file", "replace")
 _NOT_ALLOWED_ERRORS = ("tool_not_registered", "policy_violation")
 _RETRY = re.compile(r"Attempt (\d{1,9}) failed(?: with status (\d{1,9}))?\. Retrying with backoff\.\.\.\s*(.*)")
 _API_ERROR = re.compile(r"\[API Error: (.*)\]\Z", re.DOTALL)
@@ -129,7 +129,7 @@ class LineDecoder:
         name, arguments = self._calls.pop(record.tool_id, ("", {}))
         is_error = record.status != "success"
         emitted = self._summary.on_returned(record.tool_id, record.output or record.error.message, is_error=is_error)
-        if not is_error and name in _WRITE_TOOLS:
+        if not is_error and name in WRITE_TOOLS:
             emitted.append(events.FileChanged(path=string(arguments, "file_path")))
         if record.error.type == "stop_execution":
             self._stop = (record.output or record.error.message).removeprefix(_HOOK_STOPPED)

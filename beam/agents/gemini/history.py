@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
 from beam.agents.fields import Object, integer, json_text, message_text, obj, objects, string
 from beam.agents.figures import sum_calls
+from beam.agents.gemini.decode import WRITE_TOOLS
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import ModelUsage, Status, Usage
@@ -109,6 +110,8 @@ class _ChatReader:
             self._reported_calls.add(f"returned {call_id}")
             output = output_of(call)
             emitted.append(events.ToolReturned(call_id=call_id, output=output, is_error=status != "success"))
+            if status == "success" and string(call, "name") in WRITE_TOOLS:
+                emitted.append(events.FileChanged(path=string(obj(call, "args"), "file_path")))
         return emitted
 
 

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, document
 from beam.agents.failures import class_of
-from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.fields import Object, integer, obj, object_of, objects, string
 from beam.agents.oneshot import Failure, OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event
 
 _ERROR = re.compile(r"^error: (?:failed to run prompt: )?(.*)$", re.MULTILINE)
+# What its tools for files say when they changed one. Kimi marks a failure nowhere else.
+_CHANGED = re.compile(r"(?:Replaced \d+ occurrences? in |(?:Wrote|Appended) \d+ bytes to )")
+_WRITE_TOOLS = ("Write", "Edit")
 _NO_SESSION = 'Session "{}" not found.'
 
 
@@ -27,6 +30,7 @@ class LineDecoder:
         self._turn = turn
         self._summary = OutputSummary(name="kimi", model=turn.model)
         self._version = ""
+        self._writes: dict[str, str] = {}  # the paths of calls that change a file, by their ids
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line."""
@@ -37,7 +41,7 @@ class LineDecoder:
         if role == "assistant":
             return self._assistant(value)
         if role == "tool":
-            return summary.on_returned(string(value, "tool_call_id"), _text(value.get("content")))
+            return self._on_returned(string(value, "tool_call_id"), _text(value.get("content")))
         kind = string(value, "type")
         if kind == "system.version":
             self._version = string(value, "version")
@@ -61,10 +65,16 @@ class LineDecoder:
         emitted += summary.text(_text(value.get("content")))
         for call in objects(value, "tool_calls"):
             function = obj(call, "function")
-            emitted += summary.on_called(
-                string(call, "id"), string(function, "name"), _decoded_arguments(string(function, "arguments"))
-            )
+            call_id, name = string(call, "id"), string(function, "name")
+            arguments = _decoded_arguments(string(function, "arguments"))
+            emitted += summary.on_called(call_id, name, arguments)
+            if name in _WRITE_TOOLS:
+                self._writes[call_id] = string(object_of(arguments), "path")
         return emitted
+
+    def _on_returned(self, call_id: str, output: str) -> list[Event]:
+        emitted, path = self._summary.on_returned(call_id, output), self._writes.pop(call_id, "")
+        return [*emitted, events.FileChanged(path=path)] if path and _CHANGED.match(output) else emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict. Failures are reported on stderr only, mixed with the output of the tools there."""

@@ -15,7 +15,7 @@ from beam.agents.oneshot import check_access, checked_session_id, model_flags, p
 _SESSION_ID = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 NO_UPDATE_ENV = {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
 CAPABILITIES = Capabilities(
-    resume=True, model=True, tools=True, interrupt=True, whole=True, access=("full",), prompt_in_argv=True
+    resume=True, model=True, tools=True, interrupt=True, whole=True, edits=True, access=("full",), prompt_in_argv=True
 )
 decoder = LineDecoder
 

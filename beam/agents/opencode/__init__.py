@@ -31,6 +31,7 @@ card = Card(
     by_name=("dialogue",),
     figures_in_files=True,
     ends_in_files=("dialogue", "terminal"),
+    edits_in_files=("terminal",),
     ends_at_denial=("dialogue", "terminal"),
 )
 dialogue = acp.AcpDialogue("opencode", "OPENCODE", usual="build")

@@ -12,7 +12,7 @@ from beam.agents.acp.face import ACP_CAPABILITIES
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.link import Link
 from beam.agents.oneshot import check_access, checked_argument
-from beam.agents.opencode.decode import DENIED_TEXTS, SUBAGENT
+from beam.agents.opencode.decode import DENIED_TEXTS, SUBAGENT, file_changes
 from beam.agents.opencode.rules import left_out_tools
 from beam.agents.opencode.run import access_profile, checked_session
 from beam.base.errors import UnsupportedError
@@ -48,6 +48,7 @@ class AcpDialogue:
             sets_model=True,
             denied=DENIED_TEXTS,
             uncounted=(SUBAGENT,),
+            file_changes=file_changes,
         )
 
     def launch(self, turn: Turn, host: Host) -> Launch:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.failures import class_of
-from beam.agents.fields import Object, integer, number, obj, string
+from beam.agents.fields import Object, integer, number, obj, objects, string
 from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.agents.opencode.rules import left_out_tools
 from beam.model import events
@@ -83,7 +83,7 @@ class LineDecoder:
         summary.texts = said
         if string(state, "status") != "error":
             emitted += summary.on_returned(call_id, string(state, "output"))
-            return emitted + _file_changes(name, obj(state, "metadata"), obj(state, "input"))
+            return [*emitted, *file_changes(name, state)]
         error = string(state, "error")
         if error.startswith(DENIED_TEXTS) or name in left_out_tools(self._turn.access, self._turn.rules):
             by = "rule" if self._turn.access == "full" and error.startswith(_RULE_TEXT) else "default"
@@ -121,8 +121,17 @@ def usage_of_call(tokens: Object) -> Usage:
     )
 
 
-def _file_changes(name: str, metadata: Object, arguments: Object) -> list[Event]:
+def file_changes(name: str, state: Object) -> list[events.FileChanged]:
+    """Return the events of the files that a tool changed. `state` is that of the call, which succeeded."""
     if name not in _WRITE_TOOLS:
         return []
-    path = string(metadata, "filepath") or string(arguments, "filePath")
+    metadata = obj(state, "metadata")
+    if patched := objects(metadata, "files"):
+        kinds = {"add": "add", "delete": "delete"}
+        return [
+            events.FileChanged(path=path, kind=kinds.get(string(file, "type"), "update"))
+            for file in patched
+            if (path := string(file, "filePath"))
+        ]
+    path = string(metadata, "filepath") or string(obj(state, "input"), "filePath")
     return [events.FileChanged(path=path, kind="add" if metadata.get("exists") is False else "update")] if path else []

@@ -49,6 +49,7 @@ CAPABILITIES = Capabilities(
     model=True,
     tools=True,
     interrupt=True,
+    edits=True,
     whole=True,
     tokens=True,
     cost=True,

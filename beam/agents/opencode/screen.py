@@ -24,7 +24,7 @@ OBEYS = (
     ),
 )
 CAPABILITIES = Capabilities(
-    resume=True, model=True, interrupt=True, whole=True, ask=True, access=("read", "ask", "edit", "full")
+    resume=True, model=True, interrupt=True, whole=True, edits=True, ask=True, access=("read", "ask", "edit", "full")
 )
 
 profile = Profile(

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec import structs
+
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, number, obj, objects, string
-from beam.agents.opencode.decode import usage_of_call
+from beam.agents.opencode.decode import file_changes, usage_of_call
 from beam.agents.session_files import (
     MOST_ROWS,
     NOT_JSON,
@@ -209,5 +211,7 @@ def _tool(maker: EventMaker, part: Object, call_id: str, name: str, at: str) -> 
         texts = [string(block, "text") for block in objects(state, "content")]
         failure = string(state, "error") or string(obj(state, "error"), "message")
         output = string(state, "output") or "\n".join(filter(None, texts)) or failure
-        found += maker.on_returned(call_id, output, at, is_error=status == "error")
+        returned = maker.on_returned(call_id, output, at, is_error=status == "error")
+        changed = file_changes(name, state) if returned and status == "completed" else []
+        found += [*returned, *(structs.replace(event, ts=at) for event in changed)]
     return found

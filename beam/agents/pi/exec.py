@@ -33,6 +33,7 @@ CAPABILITIES = Capabilities(
     deltas=True,
     tools=True,
     interrupt=True,
+    edits=True,
     whole=True,
     tokens=True,
     cost=True,

@@ -21,6 +21,7 @@ card = Card(
     faces={"exec": exec.CAPABILITIES, "dialogue": dialogue.CAPABILITIES, "terminal": screen.CAPABILITIES},
     makes=dict.fromkeys(("HOME/.qwen",)),
     by_name=("dialogue",),
+    edits_in_files=("terminal",),
     ends_at_denial=("dialogue", "terminal"),
 )
 # At `ask` the person's own settings may allow some calls unasked.

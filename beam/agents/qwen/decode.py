@@ -34,7 +34,7 @@ _LOGGED_RETRY = re.compile(
     r"\[log_[^\]]*\] (.* failed with status (\d{3})|connection (?:failed|timed out))(?: in \d+ms)?"
     r" - (retrying|error; no more)"
 )
-_PATH_ARGUMENTS = {"write_file": "file_path", "edit": "file_path", "replace": "file_path"}
+_PATH_ARGUMENTS = dict.fromkeys(("write_file", "edit", "replace"), "file_path") | {"notebook_edit": "notebook_path"}
 
 
 class LineDecoder:

@@ -56,6 +56,7 @@ CAPABILITIES = Capabilities(
     deltas=True,
     tools=True,
     interrupt=True,
+    edits=True,
     tokens=True,
     api_time=True,
     denials=True,

@@ -10,7 +10,9 @@ from beam.agents.oneshot import check_access, checked_argument
 from beam.agents.qwen.exec import ACCESS, folder_ignoring_setup, session_flags
 from beam.model.screen_profile import Dialog, Profile
 
-CAPABILITIES = Capabilities(resume=True, model=True, system=True, interrupt=True, whole=True, access=("read", "full"))
+CAPABILITIES = Capabilities(
+    resume=True, model=True, system=True, interrupt=True, whole=True, edits=True, access=("read", "full")
+)
 # The notice below an answer that did not end on its own.
 _CUT_ROW = r"^\W{0,8}⚠\ufe0f? {1,3}Response truncated due to token limits\.$"
 _END_ROW = r"^\W{0,8}⚠\ufe0f? {1,3}Response stopped (?:due to|for|because) "

@@ -17,6 +17,7 @@ from beam.agents.session_files import (
     time_from_text,
     unknown_type,
 )
+from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -69,13 +70,16 @@ class _Chat(RecordReader):
         return found if calls else [*found, *maker.end_turn(at, self.session.model)]
 
     def _on_returned(self, value: Object, parts: list[Object], at: str) -> list[Event]:
-        status = string(obj(value, "toolCallResult"), "status")
+        result = obj(value, "toolCallResult")
+        status, shown = string(result, "status"), obj(result, "resultDisplay")
         found: list[Event] = []
         for part in parts:
             if answer := obj(part, "functionResponse"):
                 response = obj(answer, "response")
                 output = string(response, "output") or json_text(response)
                 found += self._maker.on_returned(string(answer, "id"), output, at, is_error=status == "error")
+        if status == "success" and "fileDiff" in shown and (path := string(shown, "filePath")):
+            found.append(events.FileChanged(ts=at, path=path))
         return found
 
 

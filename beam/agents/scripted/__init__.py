@@ -11,7 +11,9 @@ from beam.agents.scripted import dialogue, exec
 
 __all__ = ["card", "dialogue", "exec"]
 
-_CAPABILITIES = Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True, denials=True)
+_CAPABILITIES = Capabilities(
+    resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True, denials=True, edits=True
+)
 
 card = Card(
     name="scripted",

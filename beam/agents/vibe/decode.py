@@ -70,7 +70,7 @@ class LineDecoder:
         output = string(state, "outputText") or (string(result, "content") if kind == _READ_KIND and not failed else "")
         output = output or (string(shown, "message") if failed else _screen_words(shown))
         emitted += summary.on_returned(call_id, output, is_error=failed)
-        path = string(result, "filePath")
+        path = string(result, "filePath") or string(result, "file")
         if not failed and path and kind in _WRITE_KINDS:
             change = "add" if result.get("fileExisted") is False else "update"
             emitted.append(events.FileChanged(path=path, kind=change))

@@ -24,7 +24,9 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 _TRUST_FLAG = "--trust"
 OBEYS = (AutoloadedFile(path=".vibe", at=("full",), ignored=("full",), reach="worktree"),)
 ENV = {"VIBE_API_RETRY_MAX_ELAPSED_TIME": str(RETRY_S), "VIBE_ENABLE_UPDATE_CHECKS": "false"}
-CAPABILITIES = Capabilities(resume=True, tools=True, interrupt=True, whole=True, denials=True, access=tuple(ACCESS))
+CAPABILITIES = Capabilities(
+    resume=True, tools=True, interrupt=True, whole=True, denials=True, edits=True, access=tuple(ACCESS)
+)
 decoder = LineDecoder
 
 
