@@ -38,6 +38,19 @@ class Route(Struct, frozen=True, kw_only=True):
 Router = Callable[[str, Mapping[str, str], Mapping[str, bytes]], Route | None]
 
 
+def route_by_variable(
+    variable: str, format: str, keys: tuple[str, ...], *, default: str = "", choices: tuple[str, ...] = ()
+) -> Router:
+    """Return the router for a CLI that takes the URL for its model calls from this variable (without it: `default`),
+    and a key from the first of `keys`."""
+
+    def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route:
+        upstream = environ.get(variable) or default
+        return Route(upstream=upstream, env={variable: url}, format=format, key=keys[0], keys=keys, choices=choices)
+
+    return model_route
+
+
 def router_of(adapter: str) -> tuple[Router, tuple[str, ...]] | None:
     """Return the function that routes the model calls of this adapter's CLI, and the paths of the files under HOME that
     the function reads. Return None for a CLI whose calls can't be routed for one turn."""

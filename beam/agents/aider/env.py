@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from beam.agents.model_route import Route
+from beam.agents.model_route import route_by_variable
 
 
 def fake_model_env(url: str) -> dict[str, str]:
@@ -19,13 +17,10 @@ def fake_model_env(url: str) -> dict[str, str]:
     }
 
 
-def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return the settings that route the CLI's model calls through the proxy at `url`."""
-    return Route(
-        upstream=environ.get("OPENAI_API_BASE") or "https://api.openai.com/v1",
-        env={"OPENAI_API_BASE": url},
-        format="chat",
-        key="OPENAI_API_KEY",
-        keys=("OPENAI_API_KEY",),
-        choices=("AIDER_MODEL", "AIDER_ANALYTICS", "AIDER_CHECK_UPDATE", "LITELLM_LOCAL_MODEL_COST_MAP"),
-    )
+model_route = route_by_variable(
+    "OPENAI_API_BASE",
+    "chat",
+    ("OPENAI_API_KEY",),
+    default="https://api.openai.com/v1",
+    choices=("AIDER_MODEL", "AIDER_ANALYTICS", "AIDER_CHECK_UPDATE", "LITELLM_LOCAL_MODEL_COST_MAP"),
+)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from beam.agents.masks import Masks
-from beam.agents.model_route import Route
+from beam.agents.model_route import route_by_variable
 
 masks = Masks(
     patterns=(  # the git status that claude puts into its first message
@@ -47,18 +46,15 @@ def fake_model_answers(url: str) -> dict[str, bytes]:
     return {".claude.json": json.dumps(known).encode()}
 
 
-def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return the settings that route the CLI's model calls through the proxy at `url`."""
-    return Route(
-        upstream=environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
-        env={"ANTHROPIC_BASE_URL": url},
-        format="anthropic",
-        key="ANTHROPIC_API_KEY",
-        keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
-        choices=(
-            "ANTHROPIC_MODEL",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-            "DISABLE_TELEMETRY",
-            "DISABLE_AUTOUPDATER",
-        ),
-    )
+model_route = route_by_variable(
+    "ANTHROPIC_BASE_URL",
+    "anthropic",
+    ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    default="https://api.anthropic.com",
+    choices=(
+        "ANTHROPIC_MODEL",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "DISABLE_TELEMETRY",
+        "DISABLE_AUTOUPDATER",
+    ),
+)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from beam.agents.model_route import Route
+from beam.agents.model_route import route_by_variable
 
 
 def fake_model_env(url: str) -> dict[str, str]:
@@ -23,13 +21,9 @@ def fake_model_env(url: str) -> dict[str, str]:
     }
 
 
-def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return the settings that route the CLI's model calls through the proxy at `url`."""
-    return Route(
-        upstream=environ.get("COPILOT_PROVIDER_BASE_URL", ""),
-        env={"COPILOT_PROVIDER_BASE_URL": url},
-        format="",
-        key="COPILOT_PROVIDER_API_KEY",
-        keys=("COPILOT_PROVIDER_API_KEY",),
-        choices=("COPILOT_MODEL", "COPILOT_PROVIDER_TYPE", "COPILOT_OFFLINE", "COPILOT_AUTO_UPDATE"),
-    )
+model_route = route_by_variable(
+    "COPILOT_PROVIDER_BASE_URL",
+    "",
+    ("COPILOT_PROVIDER_API_KEY",),
+    choices=("COPILOT_MODEL", "COPILOT_PROVIDER_TYPE", "COPILOT_OFFLINE", "COPILOT_AUTO_UPDATE"),
+)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from beam.agents.masks import Masks
-from beam.agents.model_route import Route
+from beam.agents.model_route import route_by_variable
 
 masks = Masks(patterns=((r"Process Group PGID: \d+", "Process Group PGID: <pid>"),))
 
@@ -40,13 +39,10 @@ def fake_model_files(url: str) -> dict[str, bytes]:
     return {".gemini/settings.json": json.dumps(_SETTINGS).encode()}
 
 
-def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return the settings that route the CLI's model calls through the proxy at `url`."""
-    return Route(
-        upstream=environ.get("GOOGLE_GEMINI_BASE_URL") or "https://generativelanguage.googleapis.com",
-        env={"GOOGLE_GEMINI_BASE_URL": url},
-        format="gemini",
-        key="GEMINI_API_KEY",
-        keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        choices=("GEMINI_MODEL",),
-    )
+model_route = route_by_variable(
+    "GOOGLE_GEMINI_BASE_URL",
+    "gemini",
+    ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    default="https://generativelanguage.googleapis.com",
+    choices=("GEMINI_MODEL",),
+)

@@ -6,10 +6,9 @@ The environment can name one model. `-m` accepts only names from Kimi Code's con
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from beam.agents.masks import Masks
-from beam.agents.model_route import Route
+from beam.agents.model_route import route_by_variable
 
 masks = Masks(patterns=((r"Wall time: [\d.]+ seconds", "Wall time: <time>"),))
 _CONFIG = """\
@@ -41,13 +40,9 @@ def fake_model_files(url: str) -> dict[str, bytes]:
     return {".kimi-code/config.toml": _CONFIG.format(base_url=json.dumps(f"{url}/v1")).encode()}
 
 
-def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return the settings that route the CLI's model calls through the proxy at `url`."""
-    return Route(
-        upstream=environ.get("KIMI_MODEL_BASE_URL", ""),
-        env={"KIMI_MODEL_BASE_URL": url},
-        format="chat",
-        key="KIMI_MODEL_API_KEY",
-        keys=("KIMI_MODEL_API_KEY",),
-        choices=("KIMI_MODEL_NAME", "KIMI_MODEL_PROVIDER_TYPE", "KIMI_CODE_NO_AUTO_UPDATE"),
-    )
+model_route = route_by_variable(
+    "KIMI_MODEL_BASE_URL",
+    "chat",
+    ("KIMI_MODEL_API_KEY",),
+    choices=("KIMI_MODEL_NAME", "KIMI_MODEL_PROVIDER_TYPE", "KIMI_CODE_NO_AUTO_UPDATE"),
+)

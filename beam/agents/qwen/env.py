@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from beam.agents.masks import Masks
-from beam.agents.model_route import Route
+from beam.agents.model_route import route_by_variable
 
 masks = Masks(
     patterns=((r"\bgit: [0-9a-f]{7,12}\b", "git: <commit>"), (r"Process Group PGID: \d+", "Process Group PGID: <pid>"))
@@ -22,13 +20,10 @@ def fake_model_env(url: str) -> dict[str, str]:
     }
 
 
-def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return the settings that route the CLI's model calls through the proxy at `url`."""
-    return Route(
-        upstream=environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1",
-        env={"OPENAI_BASE_URL": url},
-        format="chat",
-        key="OPENAI_API_KEY",
-        keys=("OPENAI_API_KEY",),
-        choices=("OPENAI_MODEL", "QWEN_TELEMETRY_ENABLED"),
-    )
+model_route = route_by_variable(
+    "OPENAI_BASE_URL",
+    "chat",
+    ("OPENAI_API_KEY",),
+    default="https://api.openai.com/v1",
+    choices=("OPENAI_MODEL", "QWEN_TELEMETRY_ENABLED"),
+)
