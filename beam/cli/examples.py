@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'beam send claude --steer "Only the tests, please"',
         'beam send codex --context-from claude "Go on with this"',
         'beam send claude,codex "Name this function" --judge gemini',
+        'beam send --to-all "The tests moved to tests/unit"',
         "beam send --message job.json",
         "beam send claude --each < prompts.txt | jq -r .reply",
     ),

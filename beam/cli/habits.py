@@ -46,6 +46,7 @@ COMMAND_HINTS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("update", "upgrade"), "pip install --upgrade beam-agents"),
         **dict.fromkeys(("serve", "daemon", "start"), "beam broker start"),
         **dict.fromkeys(("inbox", "receive"), "beam recv {rest}"),
+        "broadcast": "beam send --to-all TEXT",
     },
     "beam agent": {
         "ls": "beam agent list",
@@ -104,6 +105,7 @@ OPTION_HINTS: dict[str, str] = {
     ),
     **dict.fromkeys(("--max-budget-usd", "--max-cost"), "--budget USD"),
     **dict.fromkeys(("--agent", "--to", "-t"), "the agent is the first argument: " + _SEND),
+    **dict.fromkeys(("--all", "--broadcast"), "--to-all TEXT, without an agent's name"),
     "--batch": "--each sends each line of stdin",
     **dict.fromkeys(("--image", "-i", "--attachment"), "--attach PATH"),
     **dict.fromkeys(("--output-schema", "--json-schema"), "--schema FILE"),

@@ -113,6 +113,7 @@ def send(
     on_failure: str | None = _program(
         None, "--on-failure", metavar="WORD", help="With --each, after a line without success: stop (default) or next."
     ),
+    to_all: bool = _several(False, "--to-all", help="Send TEXT to every agent that is declared here; name none."),
     judge: str | None = _several(
         None, "--judge", metavar="AGENT", help="With several receivers: the agent that compares their answers."
     ),
@@ -164,8 +165,13 @@ def send(
         data = prompt.read_object(message, call)
         said = decode_given(data)
         agent = agent or said.to or default_agent(call, "send", ["--message", "FILE"])
+    elif to_all:
+        words = words if agent is None else [agent, *words]
+        agent = _all_agents(call, words)
     else:
         agent, words = _agent_and_words(call, agent, words)
+    if to_all and (each or data is not None):
+        raise UsageError("--to-all sends a TEXT", "--message and --each are for one agent")
     names = [_receiver_name(name) for name in agent.split(",")] if agent is not None else []
     is_several = len(names) > 1
     if (judge is not None or rubric is not None) and not is_several:
@@ -286,6 +292,17 @@ def _agent_and_words(call: Context, agent: str | None, words: list[str]) -> tupl
         return agent, words
     words = words if agent is None else [agent, *words]
     return default_agent(call, "send", words or ["TEXT"]), words
+
+
+def _all_agents(call: Context, words: list[str]) -> str:
+    """Return the names of all declared agents, separated by commas. Raises UsageError if there is none, or if one is
+    named before the text."""
+    declared = call.beam.declared()
+    if not declared:
+        raise UsageError("no agent is declared here", "write agents into beam.yaml, or beam agent add NAME ADAPTER")
+    if len(words) > 1 and words[0] in declared:
+        raise UsageError(f"--to-all sends to every agent, and {words[0]} is named", "give the text alone")
+    return ",".join(declared)
 
 
 def default_agent(call: Context, verb: str, words: list[str]) -> str:

@@ -80,6 +80,23 @@ def test_no_agent_is_sent_anything_if_one_of_them_is_unknown(crew: Cli) -> None:
     assert not crew("log", "quick", "--json").out
 
 
+def test_all_declared_agents_get_a_text_that_names_none(beam: Cli) -> None:
+    beam.config("agents:\n  b: {command: [sed, s/^/b:/]}\n  a: {command: [sed, s/^/a:/]}\n  a@review: {timeout: 1m}\n")
+    assert beam("agent", "add", "c", "--command", "cat").code == 0
+    assert beam("agent", "add", "old", "--command", "cat").code == 0
+    assert beam("send", "old", "x").code == beam("agent", "archive", "old").code == 0
+    done = beam("send", "--to-all", "all", "of you")
+    assert (done.code, done.out) == (0, "==> a <==\na:all of you\n==> b <==\nb:all of you\n==> c <==\nall of you\n")
+    assert beam("send", "--to-all", stdin="piped").out.count("piped") == 3
+    ids = beam("send", "--to-all", "hi", "--no-wait").out.split()
+    assert [each.partition("-")[0] for each in ids] == ["a", "b", "c"]
+    assert beam("wait", *ids).code == 0
+
+
+def test_without_declared_agents_there_is_nobody_to_send_to(beam: Cli) -> None:
+    refused(beam("send", "--to-all", "hi"), 2, "no agent is declared here")
+
+
 def test_without_waiting_their_ids_are_printed_in_order(crew: Cli) -> None:
     ids = crew("send", "quick,mute", "hello", "--no-wait").out.split()
     assert [each.partition("-")[0] for each in ids] == ["quick", "mute"]
@@ -90,6 +107,10 @@ def test_without_waiting_their_ids_are_printed_in_order(crew: Cli) -> None:
     ("words", "said"),
     [
         (["quick,quick", "x"], "quick is named twice"),
+        (["--to-all", "quick", "x"], "--to-all sends to every agent, and quick is named"),
+        (["--to-all", "x", "--steer"], "--steer and --to-all don't go together"),
+        (["--to-all", "--each"], "--to-all sends a TEXT"),
+        (["--to-all", "--message", '{"to": "quick", "payload": {"text": "x"}}'], "--to-all sends a TEXT"),
         (["quick,,mute", "x"], "there is no agent between two commas"),
         (["quick,mute", "x", "--steer"], "--steer is for one agent"),
         (["quick,mute", "x", "--judge", "judge", "--no-wait"], "the judge needs the answers"),

@@ -76,6 +76,8 @@ TYPED = (
     ("beam inject claude hi --as=planner", "type: beam send claude --from planner hi"),
     ("beam inject", "type: beam send claude --from NAME TEXT"),
     ("beam send claude hi --as planner", "type: beam send claude hi --from planner"),
+    ("beam send --all hi", "--to-all TEXT, without an agent's name"),
+    ("beam broadcast hi", "type: beam send --to-all TEXT"),
     ("beam send claude - --batch", "--each sends each line of stdin"),
     # typing
     ("beam sned claude hi", "beam send"),

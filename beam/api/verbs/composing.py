@@ -203,6 +203,12 @@ class ComposeVerbs(OpenedRoot):
         wanted = {*options, *by_settings, *(("budget",) if settings.budget_usd is not None else ())}
         return "ask" if "ask" in can.access and all(getattr(can, name) for name in wanted) else None
 
+    def declared(self) -> list[str]:
+        """Return the agents that beam.yaml, the user's own configuration or a command declares here, sorted. Sessions,
+        archived agents and the caller itself are left out."""
+        names = [name for name in self.context.config.names() if "@" not in name and name != self.me]
+        return [name for name in names if not self.home.agent(name).archived.exists()]
+
     def default_agent(self) -> str:
         """Return the agent of messages that name none: `defaults: {agent: NAME}` in beam.yaml or the user's own
         configuration. Raises UsageError if there is none."""
