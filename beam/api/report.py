@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from beam.base.clock import recorded_ns
 from beam.base.errors import BeamError
@@ -29,7 +29,8 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     """The sum of the turns of one agent with one model. `model` is null for turns that named no model. `agent` is null
     in the sum of all agents.
 
-    `failures` counts the turns that did not complete, by class, or by status if they have no class. `worked_s` is how
+    `failures` counts the turns that did not complete, by class, or by status if they have no class.
+    `stand_ins` counts the turns in which another agent or model answered, by who that was and why. `worked_s` is how
     long the turns took, `queued_s` how long their messages waited before, `asked_s` how long the turns waited for
     decisions (seconds); each field with `_most_s` is the longest single time. `estimated_usd` is the cost of the turns
     whose CLI reported no cost, by the list prices of the day `prices_as_of`. `partial` counts the turns whose figures
@@ -40,6 +41,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     model: str | None
     turns: int = 0
     failures: dict[str, int] = {}
+    stand_ins: dict[str, int] = {}
     usage: Usage = Usage()
     cost_usd: float | None = None
     estimated_usd: float | None = None
@@ -59,6 +61,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
             self,
             turns=self.turns + other.turns,
             failures=dict(Counter(self.failures) + Counter(other.failures)),
+            stand_ins=dict(Counter(self.stand_ins) + Counter(other.stand_ins)),
             usage=self.usage.plus(other.usage),
             cost_usd=_sum(self.cost_usd, other.cost_usd),
             estimated_usd=_sum(self.estimated_usd, other.estimated_usd),
@@ -150,6 +153,7 @@ def _line(agent: str, event: TurnFinished, before: float, asked: float, longest:
         model=event.model,
         turns=1,
         failures=failures,
+        stand_ins={} if event.stand_in is UNSET else {event.stand_in.named: 1},
         usage=event.usage,
         cost_usd=event.cost_usd,
         estimated_usd=None if estimate is None else round(estimate, COST_DIGITS),

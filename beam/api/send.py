@@ -50,7 +50,7 @@ async def send(
     seen = _each_once(seen)
     fold = fold or Fold(paths.journal)
     before = fold.last_state()
-    if message.options.no_circuit is not True:
+    if message.options.no_circuit is not True and not context.config.policy.fallback:
         _check_circuit(context, paths, before)
     after = before.seq
     with stop_on_signals(stop, by=by) as came:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from beam import DiskError, Event, Outcome, Status, events, outcomes
 from beam.cli import streams
 from beam.cli.context import Context
@@ -253,6 +255,8 @@ class Printer:
         self._print_denials(outcome)
         if outcome.session == "lost":
             self._call.note(f"{outcome.agent}'s session no longer existed; this turn ran in a new one")
+        if outcome.stand_in is not UNSET:
+            self._call.note(f"answered by {outcome.stand_in.named} in place of {outcome.agent}")
         if outcome.redacted:
             self._call.note(f"{outcome.redacted} secret(s) were removed from this answer and the journal")
         self._call.detail(summary(outcome))

@@ -62,6 +62,7 @@ def print_table(found: Sequence[ReportLine]) -> None:
         counts = (used.input_tokens, used.cached_tokens, used.output_tokens)
         known = [count for count in counts if count is not None]
         failures = ", ".join(f"{count} {name}" for name, count in sorted(line.failures.items()))
+        stand_ins = ", ".join(f"{count} by {name}" for name, count in sorted(line.stand_ins.items()))
         share = bar(_spent(line), most) if wide and line.agent is not None else ""
         rows.append(
             (
@@ -74,7 +75,7 @@ def print_table(found: Sequence[ReportLine]) -> None:
                 _time(line.worked_s, line.worked_most_s if has_room else 0),
                 _time(line.queued_s, line.queued_most_s if has_room else 0),
                 _time(line.asked_s, line.asked_most_s if has_room else 0),
-                " ".join(filter(None, (failures, line.error or ""))),
+                " ".join(filter(None, (failures, stand_ins, line.error or ""))),
             )
         )
     shares = ["SHARE"] if wide else []

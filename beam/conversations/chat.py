@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from beam.conversations.facts import TurnFacts
-from beam.conversations.quoted import MARK, quoted
 from beam.conversations.scenario import Chat, Until
+from beam.model.quoted import MARK, quoted
 
 DONE = "DONE"
 HUMAN = "human"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import get_args
 
-from beam.conversations.hand_over import ContextMode
 from beam.conversations.shape import (
     Choice,
     EitherKind,
@@ -24,6 +23,7 @@ from beam.conversations.shape import (
     Table,
     Text,
 )
+from beam.model.hand_over import ContextMode
 from beam.model.outcome import Status
 
 VERSION = 1

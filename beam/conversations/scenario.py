@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam.config.source import Source
-from beam.conversations.hand_over import ContextMode
+from beam.model.hand_over import ContextMode
 from beam.model.message import Access
 
 At = tuple[str, ...]

@@ -12,13 +12,13 @@ from beam.agents.base import Capabilities
 from beam.base.errors import BeamError
 from beam.conversations.budget import BudgetMeter
 from beam.conversations.facts import TurnFacts
-from beam.conversations.hand_over import ContextMode, quote
 from beam.conversations.held import HeldAgents
 from beam.conversations.judge import SCHEMA, Score, judge_prompt, score_in
 from beam.conversations.model_calls import ModelFolders
 from beam.conversations.recording import Recorder
 from beam.conversations.scenario import Judging, Scenario, TurnOptions
 from beam.model.events import Event
+from beam.model.hand_over import ContextMode, quote
 from beam.model.message import Options
 from beam.model.outcome import Outcome, Status
 from beam.turns.choice import face_of

@@ -17,7 +17,6 @@ from beam.conversations.changes import FolderChanges
 from beam.conversations.checking import GIT_CHECKS, CheckRunner, judged_check
 from beam.conversations.expect import Subject, ci_failures, value_text
 from beam.conversations.facts import TurnFacts
-from beam.conversations.hand_over import ContextMode
 from beam.conversations.held import HeldAgents
 from beam.conversations.model_calls import ModelFolders
 from beam.conversations.recording import Recorder, Replay
@@ -36,6 +35,7 @@ from beam.conversations.scenario import (
 from beam.conversations.speaking import TurnRunner, message_options
 from beam.conversations.step_files import StepFiles
 from beam.conversations.step_result import first_exit_code, is_failure, kind_of, turn_result
+from beam.model.hand_over import ContextMode
 from beam.model.outcome import Class
 from beam.turns.outcome import is_blank
 

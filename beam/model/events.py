@@ -25,6 +25,7 @@ from beam.model.outcome import (
     Outcome,
     Point,
     SessionNote,
+    StandIn,
     Status,
     Total,
     Unfinished,
@@ -110,7 +111,8 @@ class MessageClaimed(Event, frozen=True, kw_only=True, tag="message.claimed"):
 class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
     """The message went back to `new/`. `reason`: its holder died before its agent was started (`holder_died`), the
     operating system had no resources to start the agent (`shortage`), its lease ran out (`lease_over`), it is tried
-    again (`retry`), or it waits for the end of a usage limit (`usage_limit`). `attempt` is the number of the next
+    again (`retry`), it waits for the end of a usage limit (`usage_limit`), or another
+    model or agent answers it (`fallback`). `attempt` is the number of the next
     attempt, `not_before` the earliest time of that attempt (RFC 3339; null: immediately)."""
 
     attempt: int
@@ -328,7 +330,8 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     `why` is as in `turn.started`, except for a turn whose protocol failed so that it ran headless. `login_url` is the
     link by which a person can log in; it is set if nobody is logged in and the CLI named a link. `images` are the files
     of the turn's images, as in `image`. `at_most` and `rules` are as in `turn.started`. `resets_at` is the time at
-    which the usage limit ends that the turn ran into (RFC 3339); it is set if the CLI said one."""
+    which the usage limit ends that the turn ran into (RFC 3339); it is set if the CLI said one. `stand_in` is who
+    answered in place of the agent, whose session is not touched by a turn of another agent."""
 
     attempt: int = 1
     status: Status
@@ -363,6 +366,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     model_calls: ModelCallCounts | UnsetType = UNSET
     partial: bool | UnsetType = UNSET
     worked: bool | UnsetType = UNSET
+    stand_in: StandIn | UnsetType = UNSET
 
 
 class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):

@@ -184,16 +184,17 @@ class Message(Struct, frozen=True, kw_only=True):
 
     `timestamp` and `deadline` are RFC 3339 UTC. `chain` are the agents whose turns wait for this message, the outermost
     first. `revision` counts edits. `limited` counts the attempts that ended at a usage limit for whose end the message
-    waits; they use up none of its attempts. `for_session` is the receiver's session to which a reply belongs. `replies`
-    is the number of answers that are still routed, including the answer to this message (None: as the limits say).
-    `at_most` is the access of the agent that sent the message: the receiver's turn gets no wider access (None: the
-    sender is a person, or a program without an access). `rules_at_most` are the rules of that agent: the receiver's
-    turn may do nothing that the agent was not allowed to do or was denied (None: as with `at_most`). `environment` is a
-    fingerprint of the sender's environment. A holder that keeps a process compares it with the fingerprint of its own
-    environment (None: any environment is accepted). Nothing else about the environment can be learned from the
-    fingerprint. `actor` is who sent it in the sender's name: a person, an agent, or a scenario (`run NAME`); None: the
-    sender itself. `only_by` identifies the process of a run that alone may run the message, with the run's settings: if
-    that process is gone, the message is dropped ("" or UNSET: any holder runs it).
+    waits; they use up none of its attempts, nor do those after which another model or agent answers. `fallback` is the
+    place of that one in the policy's list, from 1 (0: the agent itself answers). `for_session` is the receiver's
+    session to which a reply belongs. `replies` is the number of answers that are still routed, including the answer to
+    this message (None: as the limits say). `at_most` is the access of the agent that sent the message: the receiver's
+    turn gets no wider access (None: the sender is a person, or a program without an access). `rules_at_most` are the
+    rules of that agent: the receiver's turn may do nothing that the agent was not allowed to do or was denied (None: as
+    with `at_most`). `environment` is a fingerprint of the sender's environment. A holder that keeps a process compares
+    it with the fingerprint of its own environment (None: any environment is accepted). Nothing else about the
+    environment can be learned from the fingerprint. `actor` is who sent it in the sender's name: a person, an agent, or
+    a scenario (`run NAME`); None: the sender itself. `only_by` identifies the process of a run that alone may run the
+    message, with the run's settings: if that process is gone, the message is dropped ("" or UNSET: any holder runs it).
     """
 
     v: int = VERSION
@@ -211,6 +212,7 @@ class Message(Struct, frozen=True, kw_only=True):
     hops: int = 0
     attempt: int = 1
     limited: int = 0
+    fallback: int = 0
     revision: int = 0
     key: str | None = None
     actor: str | None = None
@@ -248,15 +250,14 @@ def decode(data: bytes) -> Message:
     counts = (
         message.attempt - 1,
         message.limited,
+        message.fallback,
         message.revision,
         message.hops,
         message.replies or 0,
         message.spent.turns,
     )
     if not all(0 <= count <= _LARGEST_COUNT for count in counts):
-        raise CorruptError(
-            "not a message: attempt counts from 1, limited, revision, hops, replies and turns from 0, to a billion"
-        )
+        raise CorruptError("not a message: attempt counts from 1, its other numbers from 0, all to a billion")
     return msgspec.structs.replace(message, original=data)
 
 

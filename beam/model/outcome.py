@@ -220,6 +220,22 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ends: str | None = None
 
 
+class StandIn(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answered a message in place of its agent (`policy: fallback`): another `model` of that agent, or another
+    `agent`. `why` is the reason: the class and the text of the failure before, `circuit` or `usage limit`. `place` is
+    the place in the policy's list, from 1."""
+
+    agent: str
+    model: str | None = None
+    why: str = ""
+    place: int = 0
+
+    @property
+    def named(self) -> str:
+        """Return a short text that names who answered, and why."""
+        return f"{self.agent}{f' {self.model}' if self.model else ''} ({self.why.partition(':')[0]})"
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a turn, as its adapter reads it from the CLI's output. beam adds the facts that only it knows
     (times, reasons for a stop).
@@ -272,6 +288,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     and its model. `partial`: `usage` and `cost_usd` lack some model calls of the turn, such as those of a subagent;
     absent if they lack none, or if nobody knows. `worked`: the turn did not complete, but the agent did some work in it
     before (a tool call that succeeded, a changed file), so to run it again may do that work twice; absent otherwise.
+    `stand_in`: who answered in place of the agent; absent if the agent did.
     """
 
     v: int = 1
@@ -309,6 +326,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     model_calls: ModelCallCounts | msgspec.UnsetType = msgspec.UNSET
     partial: bool | msgspec.UnsetType = msgspec.UNSET
     worked: bool | msgspec.UnsetType = msgspec.UNSET
+    stand_in: StandIn | msgspec.UnsetType = msgspec.UNSET
 
 
 _COUNTS = (*FIGURES, "lines_added", "lines_removed", "api_s", "used", "size")

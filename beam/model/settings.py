@@ -63,6 +63,13 @@ MAX_FAILURES = 1000  # in a row that are remembered: with a larger `circuit_fail
 _MAX_DOUBLINGS = 1000  # of a pause; a float can't hold many more
 
 
+class FallbackAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An agent that answers in place of another one, with this model (null: its own)."""
+
+    agent: str
+    model: str | None = None
+
+
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`policy:` of beam.yaml. Times are in seconds.
 
@@ -74,7 +81,9 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     one message is tried. With more than 1000 `circuit_failures` it never opens. `usage_limit`: what happens to
     a message whose turn ended at a usage limit of its account (class `rate_limit`). With `wait`, all messages to agents
     of that account wait until the limit ends, and this message uses up no attempt; with `fail`, it is a failure like
-    others. `thread_turns` and `thread_cost_usd`
+    others. `fallback`: who answers a message whose agent can't be asked now (class `rate_limit`, `overloaded` or
+    `auth` before its first tool call, or an open circuit): other models of the agent, as text, then other agents, as
+    `{agent: codex}`. `thread_turns` and `thread_cost_usd`
     limit the usage of one thread with all its branches, `root_turns` and `root_cost_usd` the usage of this root; null:
     no limit. The turns of a thread are always limited, because the limit of hops does not stop a thread in which every
     turn sends two messages.
@@ -90,6 +99,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     circuit_window: float = 60.0
     circuit_open: float = 30.0
     usage_limit: Literal["fail", "wait"] = "fail"
+    fallback: tuple[str | FallbackAgent, ...] = ()
     thread_turns: int = 1000
     thread_cost_usd: float | None = None
     root_turns: int | None = None

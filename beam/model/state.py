@@ -90,8 +90,8 @@ class Fork(Struct, kw_only=True):
 class OpenTurn(Struct, kw_only=True):
     """The turn that is running, or that was running when its holder died.
 
-    `processes` are the processes of the turn that the journal recorded. `cleared`: none of them is left, or a person
-    said so.
+    `processes` are the processes of the turn that the journal recorded, and `calls` counts the agent's tool calls.
+    `cleared`: none of them is left, or a person said so.
     """
 
     turn: int
@@ -111,6 +111,7 @@ class OpenTurn(Struct, kw_only=True):
     processes: list[Owner] = []
     asks: dict[str, events.PermissionAsked] = {}
     tools: dict[str, str] = {}
+    calls: int = 0
 
 
 class KeptProcessRecord(Struct, kw_only=True):
@@ -212,7 +213,8 @@ class State(Struct, kw_only=True):
     answer; `answered` are the last 50 requests to the holder that were carried out or refused. `places` has the queue
     position of each message that is not over. The position is part of the name of the message's file, so the file is
     found without a search. `left_out` is the last notice about untrusted files that the agent's CLI is kept from.
-    `of_run`: a scenario sent the last message.
+    `of_run`: a scenario sent the last message. `missed`: another agent answered a message that this agent's session
+    does not know; `heard` is the number of the last outcome that it knows.
     """
 
     v: int = 1
@@ -228,6 +230,8 @@ class State(Struct, kw_only=True):
     paused: bool = False
     failures: list[str] = []
     circuit_until: str | None = None
+    missed: bool = False
+    heard: int = 0
     archived: list[str] = []
     known: dict[str, MessageRecord] = {}
     totals: Totals = field(default_factory=Totals)
@@ -490,8 +494,11 @@ def _on_turn_finished(state: State, event: events.TurnFinished) -> None:
     totals.denials += len(event.denials or ())
     totals.unsupported += event.class_ is Class.UNSUPPORTED
     totals.by_status[event.status] = totals.by_status.get(event.status, 0) + 1
-    if is_answer(event.status):
-        state.failures = []
+    is_own = event.stand_in is UNSET or event.stand_in.agent == event.agent
+    if not is_own:
+        state.missed = state.missed or is_answer(event.status)
+    elif is_answer(event.status):
+        state.failures, state.missed, state.heard = [], False, event.seq
     elif is_trouble(event.status, event.class_):
         state.failures = [*state.failures[1 - MAX_FAILURES :], event.ts]
     state.last = OutcomeRecord(
@@ -528,6 +535,7 @@ def _on_permission_decided(state: State, event: events.PermissionDecided) -> Non
 
 def _on_tool_called(state: State, event: events.ToolCalled) -> None:
     if state.open_turn is not None:
+        state.open_turn.calls += 1
         if event.call_id not in state.open_turn.tools:
             state.totals.tool(event.name).calls += 1
         state.open_turn.tools[event.call_id] = event.name

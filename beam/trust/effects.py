@@ -121,6 +121,7 @@ POLICY: dict[str, Effect] = {
     **dict.fromkeys(("attempts", "retry", "backoff", "backoff_max", "jitter"), needs_trust(_AGAIN)),
     "retry_unknown": needs_trust("with it work may be done twice"),
     "usage_limit": needs_trust(_AGAIN),
+    "fallback": needs_trust("it decides which agent gets your message, at your cost"),
     **dict.fromkeys(("circuit_failures", "circuit_window", "circuit_open"), needs_trust(_SPENT)),
     **dict.fromkeys(("thread_turns", "thread_cost_usd", "root_turns", "root_cost_usd"), needs_trust(_SPENT)),
 }

@@ -16,7 +16,6 @@ from msgspec import structs
 from beam.base.errors import ConfigError, NotFoundError
 from beam.conversations import github, gitlab
 from beam.conversations.expect import Changes, Subject, check
-from beam.conversations.hand_over import _text
 from beam.conversations.junit import junit, refusal_report
 from beam.conversations.refusal import refusal_of
 from beam.conversations.result import (
@@ -32,6 +31,7 @@ from beam.conversations.result import (
     total,
 )
 from beam.conversations.scenario import Check
+from beam.model.hand_over import _text
 from beam.model.outcome import Class, ModelCallCounts, Outcome, Status
 from tests.conversations.test_expect import HOLDS, JSON, SUBJECT
 

@@ -25,6 +25,7 @@ OF_BEAM = {
     "redacted",
     "login_url",
     "resets_at",
+    "stand_in",
     "images",
     "worked",
 }  # the adapter can't know these

@@ -245,7 +245,7 @@ def test_a_limit_of_a_strangers_has_no_effect_that_loosens_where_no_turn_runs_ei
 
 @pytest.mark.parametrize("field", POLICY)
 def test_a_policy_of_a_strangers_has_no_effect_where_no_turn_runs_either(root: Root, field: str) -> None:
-    value: object = {"retry": ["crashed"], "usage_limit": "wait"}.get(field, 7)
+    value: object = {"retry": ["crashed"], "usage_limit": "wait", "fallback": ["other"]}.get(field, 7)
     with root.context.home.config_file.open("a") as file:
         file.write(f"policy: {json.dumps({field: value})}\n")
     root.environ["BEAM_TRUST"] = ""

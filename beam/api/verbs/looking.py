@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
     from beam.broker.inbox.context import RootContext
-    from beam.conversations.hand_over import ContextMode
     from beam.foreign.standing import ForeignStatus
     from beam.model.events import AnyEvent
+    from beam.model.hand_over import ContextMode
     from beam.root.paths import RootPaths
     from beam.teams.watch import Teams
 
@@ -106,7 +106,7 @@ class LookVerbs(OpenedRoot):
         quoted, and the size is limited. Raises NotFoundError for an agent without a history, UsageError if the caller
         is an agent.
         """
-        from beam.conversations.hand_over import mode_of, quote
+        from beam.model.hand_over import mode_of, quote
 
         self.check_person("hands over an agent's history")
         return quote(agent, self.events(agent), mode_of(context))

@@ -196,6 +196,7 @@ def _recover_claimed(log: AgentLog, entry: Entry, message: Message) -> None:
     if known is not None and known.attempt < message.attempt:
         is_retried = known.phase == FINISHED
         why = closing.why_retried(log, _read_finished(log, known)) if is_retried else "lease_over"
+        why = "fallback" if is_retried and message.fallback else why
         closing.requeue(log, entry, message, reason=why)
         return
     if known is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from beam.base import durations
 from beam.base.errors import MEMORY_KIND, BeamError, DiskError, ShortageError, memory_error
@@ -18,7 +18,7 @@ from beam.base.faults import crash_point
 from beam.broker.holder import recovery
 from beam.broker.holder.calls import RunningTurn
 from beam.broker.holder.lease import AgentLease, session_lock
-from beam.broker.inbox import closing, failure
+from beam.broker.inbox import closing, failure, fallback
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message
@@ -95,7 +95,9 @@ class _Turn:
         with contextlib.ExitStack() as held:
             try:
                 order = build_turn_request(log, message, lease.waiting.last_check)
-                is_kept = order.recorded is None and lease.keeper.idle_s(order.keep) > 0
+                stand_in = fallback.stand_in_of(log, message)
+                is_own = stand_in is None or stand_in.agent == message.to
+                is_kept = order.recorded is None and is_own and lease.keeper.idle_s(order.keep) > 0
                 order = structs.replace(order, is_kept=is_kept)
                 if message.options.new:
                     lease.keeper.unwanted = "a new session was asked for"
@@ -110,7 +112,9 @@ class _Turn:
             except BeamError as error:
                 return error if self._is_retried(error) else self._record_not_begun(error)
 
-            record = partial(log.record, turn=order.turn, message_id=message.id)
+            record: fallback.Record = partial(log.record, turn=order.turn, message_id=message.id)
+            if stand_in is not None:
+                record = fallback.recorder(record, stand_in, message.to)
 
             def poll() -> None:
                 for step in (
@@ -221,7 +225,11 @@ class _Turn:
         invalid, its session is in use, or there were too many shortages."""
         from beam.turns.outcome import refusal_verdict
 
-        finished = events.turn_finished(refusal_verdict(error), attempt=self.message.attempt)
+        finished = events.turn_finished(
+            refusal_verdict(error),
+            attempt=self.message.attempt,
+            stand_in=fallback.stand_in_of(self.log, self.message) or UNSET,
+        )
         crash_point("finish.before")
         written = self.log.record(finished, turn=turn, message_id=self.message.id, sync=True)
         crash_point("finish.recorded")

@@ -16,7 +16,7 @@ from beam.agents import registry
 from beam.base.digest import sha256
 from beam.base.errors import BeamError
 from beam.base.typed_values import escape_surrogates
-from beam.broker.inbox import standing
+from beam.broker.inbox import fallback, standing
 from beam.broker.inbox.context import RootContext, Sender
 from beam.config.fields import filled_env
 from beam.config.resolve import ResolvedAgent
@@ -41,10 +41,19 @@ MESSAGE_RULES_SOURCE = "this message"  # the source of rules that a person gave 
 
 def build_turn_request(log: AgentLog, message: Message, before: standing.FolderCheck | None = None) -> TurnRequest:
     """Return the request for the turn of this message, which is claimed. If the message asks for a new session, or the
-    agent's adapter has changed, archive the current session first. A recorded turn that answers the message is taken
+    agent's adapter has changed, archive the current session first. A stand-in gets the message if another model or
+    agent is to answer it. A recorded turn that answers the message is taken
     from its recording."""
-    order = plan_turn(log, message, before)
+    stand_in = fallback.stand_in_of(log, message)
+    asked = message
+    if stand_in is not None:
+        is_exposed = log.context.exposed is not None
+        asked = fallback.message_for(log, message, stand_in, lambda own: rules_for(own, message, is_exposed=is_exposed))
+    order = plan_turn(log, asked, before if asked is message else None, continues=asked.to == message.to)
     session, recordings = log.state.session or log.state.fork, log.context.recordings
+    if asked.to != message.to:
+        env = {**order.child_env, "BEAM_AGENT": message.to}
+        return structs.replace(order, message=structs.replace(order.message, to=message.to), child_env=env)
     if session is not None and order.session_id is None:
         reason = (
             "a new session was asked for" if message.options.new else f"the agent's adapter is {order.adapter_name} now"
@@ -57,15 +66,21 @@ def build_turn_request(log: AgentLog, message: Message, before: standing.FolderC
     return order if recordings is None else structs.replace(order, recorded=recordings.take(order.message))
 
 
-def plan_turn(log: AgentLog, message: Message, before: standing.FolderCheck | None = None) -> TurnRequest:
+def plan_turn(
+    log: AgentLog, message: Message, before: standing.FolderCheck | None = None, *, continues: bool = True
+) -> TurnRequest:
     """Return the request for a turn of this message if the message was claimed now. Changes nothing. `before` is the
-    last check of the folder; it is used again if it was made for this message a moment ago."""
+    last check of the folder; it is used again if it was made for this message a moment ago. Unless `continues`, the
+    turn does not continue the agent's session, because another agent runs it."""
     check = standing.check_for_message(log.context, message, before=before)
     context, resolved, stands, paths = check.context, check.resolved, check.standing, log.paths
     settings = settings_for_turn(resolved, context.environ)
     message = with_bounded_limits(message, settings)
     turn_key = context.clock.random(16).hex()
-    session_id = _continued_session(log, message, settings.adapter)
+    session_id = _continued_session(log, message, settings.adapter) if continues else None
+    if session_id is not None and log.state.missed and message.options.slash is not True:
+        text = fallback.with_history(log, message.text, before=message.id, after=log.state.heard)
+        message = structs.replace(message, payload=structs.replace(message.payload, text=text))
     session = log.state.session if session_id is not None else None
     fork = log.state.fork if session_id is not None else None
     place_key = escape_surrogates(str(paths.dir))

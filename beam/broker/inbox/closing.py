@@ -15,7 +15,7 @@ from msgspec import UNSET
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.base.faults import crash_point
-from beam.broker.inbox import failure, launch, usage_limit
+from beam.broker.inbox import failure, fallback, launch, usage_limit
 from beam.broker.inbox.context import RootContext
 from beam.model import events
 from beam.model.events import TurnClosed, TurnFinished
@@ -145,15 +145,25 @@ def close_message(log: AgentLog, entry: Entry, message: Message, finished: TurnF
     """Route the reply, record that the message is closed, and remove its file or move it to `dead/`. Then begin a new
     segment of the journal if one is due. If the policy retries the message, requeue it instead."""
     failure.count_cost(log.context, message, finished)
-    retried = failure.next_attempt(log.context.config.policy, message, finished)
+    policy, who = log.context.config.policy, log.paths.agent
+    if finished.stand_in is not UNSET:
+        who = finished.stand_in.agent
+    if usage_limit.is_waited_for(policy, finished):
+        usage_limit.record(log.context, who, finished, usage_limit.next_try(message, finished))
+    place = fallback.next_stand_in(log, message, finished)
+    if place is not None:
+        stood_in = fallback.passed_on(message, finished, place)
+        log.queue.rewrite(entry, stood_in)
+        crash_point("offer.rewritten")
+        requeue(log, entry, stood_in, reason="fallback")
+        return
+    retried = failure.next_attempt(policy, message, finished) or fallback.after_all(log, message, finished)
     if retried is not None:
-        if usage_limit.is_waited_for(log.context.config.policy, finished):
-            usage_limit.record(log.context, log.paths.agent, finished, retried[1])
         log.queue.rewrite(entry, retried[0])
         crash_point("offer.rewritten")
         requeue(log, entry, retried[0], reason=why_retried(log, finished), not_before=retried[1])
         return
-    usage_limit.forget(log.context, log.paths.agent, finished)
+    usage_limit.forget(log.context, who, finished)
     crash_point("route.before")
     closed = route_reply(log.context, message, finished, log.state)
     launch.notify_end(log.context, message.id, finished, is_last=log.is_last)
@@ -165,8 +175,9 @@ def close_message(log: AgentLog, entry: Entry, message: Message, finished: TurnF
 
 
 def why_retried(log: AgentLog, finished: TurnFinished) -> str:
-    """Return the reason for the next attempt of a message that ended so."""
-    return "usage_limit" if usage_limit.is_waited_for(log.context.config.policy, finished) else "retry"
+    """Return the reason for the next attempt of a message that ended so, if its own agent makes it."""
+    is_limited = usage_limit.is_waited_for(log.context.config.policy, finished) or finished.stand_in is not UNSET
+    return "usage_limit" if is_limited else "retry"
 
 
 def requeue(log: AgentLog, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET
 
 from beam.base.clock import parse_rfc3339, recorded_ns, rfc3339
 from beam.base.digest import sha256
@@ -43,7 +44,7 @@ def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tu
     The decision depends only on the policy and the recorded outcome, so after a crash the next process decides the
     same.
     """
-    retried = msgspec.structs.replace(message, attempt=finished.attempt + 1, deadline=None)
+    retried = msgspec.structs.replace(message, attempt=finished.attempt + 1, fallback=0, deadline=None)
     if usage_limit.is_waited_for(policy, finished):
         limited = msgspec.structs.replace(retried, limited=message.limited + 1)
         return limited, usage_limit.next_try(message, finished)
@@ -70,8 +71,9 @@ def retry_after_shortage(policy: Policy, message: Message, shortages: int, now_n
 
 def update_circuit(log: AgentLog, finished: TurnFinished) -> None:
     """Open or close the agent's circuit breaker after an outcome, which is the journal's last one, and record the
-    change. A usage limit that is waited for changes nothing."""
-    if usage_limit.is_waited_for(log.context.config.policy, finished):
+    change. A usage limit that is waited for changes nothing, and neither does a turn of another agent."""
+    is_other = finished.stand_in is not UNSET and finished.stand_in.agent != log.paths.agent
+    if is_other or usage_limit.is_waited_for(log.context.config.policy, finished):
         return
     state = log.state
     failures = tuple(_seconds(ts) for ts in state.failures[:-1])  # without this outcome, if it is a failure

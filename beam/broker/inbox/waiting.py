@@ -11,7 +11,7 @@ import msgspec
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError
 from beam.base.faults import crash_point
-from beam.broker.inbox import closing, failure, usage_limit
+from beam.broker.inbox import closing, failure, fallback, usage_limit
 from beam.model import events
 from beam.model.message import Message, digest
 from beam.model.outcome import Class, Status, Verdict
@@ -249,7 +249,7 @@ class WaitingMessages:
         crash_point("claim.renamed")
         self.log.record(events.MessageClaimed(attempt=message.attempt), message_id=message.id, sync=True)
         crash_point("claim.recorded")
-        return claimed, message
+        return claimed, msgspec.structs.replace(message, fallback=self._place(message))
 
     def take_back(self, entry: Entry, by: str) -> None:
         """Cancel a message that `recv` took: a reply to it is refused from now on."""
@@ -271,11 +271,20 @@ class WaitingMessages:
         pace = settings.pace if settings is not None and self.log.paths.lane is None else None
         limited = usage_limit.limited_account(self.log.context, settings)
         message = self.read(head) if state.circuit_until is not None or limited is not None else None
-        no_circuit = message is not None and message.options.no_circuit is True and message.hops == 0
-        pause = failure.pause_s(state, head.id, now_ns, no_circuit=no_circuit, pace=pace)
-        if pause is None or limited is None or no_circuit:
+        is_asked = message is not None and (_ignores_circuit(message) or self._place(message) > 0)
+        pause = failure.pause_s(state, head.id, now_ns, no_circuit=is_asked, pace=pace)
+        if pause is None or limited is None or is_asked:
             return pause
         return max(pause, usage_limit.remaining_s(limited, now_ns))
+
+    def _place(self, message: Message) -> int:
+        """Return the place of whoever answers the message in place of its agent now (0: nobody)."""
+        if not self.log.context.config.policy.fallback or _ignores_circuit(message):
+            return message.fallback
+        context, state = self.log.context, self.log.state
+        is_open = failure.circuit_state(state, context.clock.now_ns()) == "open"
+        limited = usage_limit.limited_account(context, context.settings_of(self.log.paths.agent))
+        return fallback.place_at_once(self.log, message, is_open=is_open, is_limited=limited is not None)
 
     def why_waits_for_trust(self, entry: Entry) -> str | None:
         """Return why this message waits until a person trusts the folder; None if it does not."""
@@ -283,3 +292,8 @@ class WaitingMessages:
 
         reason, self.last_check = standing.check_before_claim(self.log.context, self.log.queue, entry)
         return reason
+
+
+def _ignores_circuit(message: Message) -> bool:
+    """Return whether a person sent the message past an open circuit and a usage limit."""
+    return message.options.no_circuit is True and message.hops == 0

@@ -3,6 +3,8 @@ streams, colours or other events."""
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from beam import AnyEvent, clock, durations, estimated_usd, events
 from beam.cli.render import asks, team
 from beam.cli.render.calls import unfinished_line
@@ -222,4 +224,5 @@ def _finished_text(event: events.TurnFinished) -> tuple[str, str]:
     if event.exit_code and event.message_id is not None:
         reason += f" [{event.message_id}]"
     left = f"; {unfinished_line(event.unfinished)}" if event.unfinished else ""
-    return mark, " ".join(filter(None, words)) + reason + left
+    stand_in = "" if event.stand_in is UNSET else f"; answered by {event.stand_in.named}"
+    return mark, " ".join(filter(None, words)) + reason + left + stand_in

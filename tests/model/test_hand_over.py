@@ -9,9 +9,9 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from beam.base.errors import NotFoundError, UsageError
-from beam.conversations.hand_over import ContextMode, mode_of, quote
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
+from beam.model.hand_over import ContextMode, mode_of, quote
 from beam.model.outcome import Status
 
 MODES: tuple[ContextMode, ...] = ("recent", "full", "summary")

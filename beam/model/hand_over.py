@@ -13,9 +13,9 @@ from msgspec import UNSET, Struct, field
 
 from beam.base.errors import NotFoundError, UsageError
 from beam.base.typed_values import one_line
-from beam.conversations.quoted import MARK, clean, marked
 from beam.model import events
 from beam.model.events import Event
+from beam.model.quoted import MARK, clean, marked
 
 ContextMode = Literal["recent", "full", "summary"]
 
