@@ -187,7 +187,8 @@ class Feed:
             )
         if one.session is not None:
             cli, _, session_id = event.agent.partition("~")
-            return ReceivedEvent(event, event.agent, f"{cli}~{session_id[-4:]}", is_past)
+            folder = "" if one.session.cwd in ("", str(self.here)) else f"{Path(one.session.cwd).name}/"
+            return ReceivedEvent(event, event.agent, f"{folder}{cli}~{session_id[-4:]}", is_past)
         return ReceivedEvent(event, event.agent, event.agent, is_past)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------

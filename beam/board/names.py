@@ -39,17 +39,16 @@ class Names:
 
 
 def labels(rows: Sequence[Row], here: Path) -> dict[str, str]:
-    """Return a name for each row's key that no other row has: the name of an agent with its folder, unless that is
-    `here`, and that of a member with its team."""
+    """Return a name for each row's key that no other row has: the name of an agent or a session with its folder, unless
+    that is `here`, and that of a member with its team."""
     known = short_places(rows)
-    return {
-        row.key: row.key
-        if row.kind == "member"
-        else f"{known[place_key(row)]}/{row.name}"
-        if row.kind == "agent" and row.project != here
-        else row.name
-        for row in rows
-    }
+    found = {}
+    for row in rows:
+        place = place_key(row)
+        is_elsewhere = place not in ("", str(here))
+        name = f"{known[place]}/{row.name}" if is_elsewhere else row.name
+        found[row.key] = row.key if row.kind == "member" else name
+    return found
 
 
 def distinct(texts: Mapping[str, str], width: int) -> dict[str, str]:
@@ -78,13 +77,16 @@ def short_places(rows: Sequence[Row]) -> dict[str, str]:
     """Return a text for each `place_key`: for a folder its name and, if several have that name, the nearest folder
     above it in which they differ."""
     found = {place_key(row): f"team {row.place}" for row in rows if row.kind == "member"}
-    folders = {place_key(row): tuple(row.place.rstrip("/").split("/")) for row in rows if row.kind != "member"}
+    folders = {
+        place_key(row): tuple(row.place.rstrip("/").split("/")) for row in rows if row.kind != "member" and row.place
+    }
     by_name: dict[str, list[tuple[str, ...]]] = {}
     for parts in set(folders.values()):
         by_name.setdefault(parts[-1], []).append(parts)
     sizes = {parts: _needed_parts(parts, by_name[parts[-1]]) for parts in folders.values()}
     short = {parts: _short_path(parts, size) for parts, size in sizes.items()}
     is_known = Counter(short.values())
+    found |= {place_key(row): "" for row in rows if not row.place}
     for place, parts in folders.items():
         found[place] = short[parts] if is_known[short[parts]] == 1 else "/".join(parts[-sizes[parts] :])
     return found

@@ -76,6 +76,11 @@ def test_agents_of_one_name_in_several_folders_have_different_rows_at_each_width
     assert len(set(table(rows, width))) == len(rows)
 
 
+def test_a_session_whose_folder_is_not_known_has_none() -> None:
+    rows = [Row(key="codex~1", name="codex~1", kind="session", place="", state="idle"), row("/", "claude")]
+    assert [text[:19] for text in table(rows, 80)] == ["codex~1       idle ", "claude  /     idle "]
+
+
 def test_folders_that_look_the_same_are_told_apart_by_a_number() -> None:
     rows = [structs.replace(row(f"/p/a{' ' * number}b"), place="/p/a b") for number in (1, 2)]
     assert {text[:14] for text in table(rows, 80)} == {"claude a b   i", "claude a b~2 i"}

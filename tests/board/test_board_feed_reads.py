@@ -61,13 +61,15 @@ def test_an_event_belongs_to_the_row_of_its_agent_session_or_member() -> None:
             placed(TEXT, home=here),
             placed(TEXT, home=there),
             placed(TEXT, home=here, lane="1m88abcdef"),
-            placed(session, session="x"),
+            placed(session, session=SimpleNamespace(cwd="/home/me/site")),
+            placed(session, session=SimpleNamespace(cwd=str(PROJECT))),
             placed(member),
         )
     ] == [
         ReceivedEvent(TEXT, key, "builder"),
         ReceivedEvent(TEXT, agent_key(OTHER, "builder"), "other/builder"),
         ReceivedEvent(TEXT, f"{key}:bcdef", "builder:bcdef"),
+        ReceivedEvent(session, "codex~0198aaaa-c0de", "site/codex~c0de"),
         ReceivedEvent(session, "codex~0198aaaa-c0de", "codex~c0de"),
         ReceivedEvent(member, "alice@docs", "alice@docs"),
     ]

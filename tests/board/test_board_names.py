@@ -21,7 +21,7 @@ def test_an_agent_of_another_folder_has_its_folder_and_a_member_its_team() -> No
         f"{PROJECT}/claude": "claude",
         f"{NORTH}/claude": "north/…/app/claude",
         f"{SOUTH}/claude": "south/…/app/claude",
-        "codex~0198aaaa-0000-4000-8000-00000000c0de": "codex~c0de",
+        "codex~0198aaaa-0000-4000-8000-00000000c0de": "site/codex~c0de",
         "alice@docs": "alice@docs",
         "bob@docs": "bob@docs",
     }

@@ -208,7 +208,7 @@ def test_rows_are_at_work_on_the_time_line_from_when_their_state_began() -> None
     assert found == {
         "builder": ("working", 75.0),
         "asker": ("asking", 75.0),
-        "codex~c0de": ("working", 8.0),
+        "site/codex~c0de": ("working", 8.0),
         "alice@docs": ("working", 30.0),
     }
 
