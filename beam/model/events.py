@@ -83,7 +83,8 @@ class MessageQueued(Event, frozen=True, kw_only=True, tag="message.queued"):
 
     `text` is the text of the message, without secrets; `digest` is the SHA-256 of the message's sender, receiver, text,
     attachments and options (hex); `revision` counts edits; `position` is the number that orders the message in its
-    queue.
+    queue. `actor` is who sent it in the sender's name, null if nobody did: a person, an agent, or a scenario (`run
+    NAME`).
     """
 
     sender: str = field(name="from")
