@@ -26,7 +26,6 @@ PS0='\e]133;C\a'
 """
 
 profile = Profile(
-    name="bash",
     rows=50,
     prompt=r"^[$#] ?(.*)$",
     more=r"^> ?$",

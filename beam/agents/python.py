@@ -27,7 +27,6 @@ sys.ps1 = "\\x01\\x1b]133;A\\x07\\x02>>> "
 """
 
 profile = Profile(
-    name="python",
     rows=50,
     prompt=r"^>>> ?(.*)$",
     more=r"^\.\.\. ?$",

@@ -364,8 +364,6 @@ def screen_fields(given: object, at: tuple[str, ...], source: Source) -> dict[st
 
     values = dict(as_mapping(given, at, source))
     given_dialogs = values.pop("dialogs", None)
-    if "name" in values:
-        raise source.error((*at, "name"), "a screen's name can't be set", "leave it out")
     fields = fields_of(values, Profile, at, source)
     for name in fields:
         check_patterns(Profile, name, fields[name], (*at, name), source)

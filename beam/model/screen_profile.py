@@ -92,7 +92,6 @@ class Profile(Struct, frozen=True, kw_only=True):
     The agent must be ready within `start_seconds`. If nothing changes for `stall_seconds`, the agent counts as stalled.
     """
 
-    name: str
     columns: int = 140
     rows: int = 60
     prompt: str = ""
@@ -137,7 +136,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     stall_seconds: float = 600.0
 
 
-GENERIC_PROFILE = Profile(name="generic", stall_seconds=20.0)
+GENERIC_PROFILE = Profile(stall_seconds=20.0)
 
 
 class PatternUse(Struct, frozen=True):

@@ -59,14 +59,14 @@ class Segment:
         self.end: int | None = None
 
 
-def check_message(profile: Profile, text: str, *, command: bool = False) -> None:
-    """Raise UnsupportedError for a message that the agent would take for a command even with a blank before it. A
+def check_message(agent: str, profile: Profile, text: str, *, command: bool = False) -> None:
+    """Raise UnsupportedError for a message that this agent would take for a command even with a blank before it. A
     `command` is not checked."""
     if not command and profile.never and pattern(profile.never).match(text):
         raise UnsupportedError(
-            f"{profile.name} would take {text.strip()[:40]!r} on its screen for a command, and not for a message",
+            f"{agent} would take {text.strip()[:40]!r} on its screen for a command, and not for a message",
             "begin it with another word, or send it by another face",
-            subject=profile.name,
+            subject=agent,
         )
 
 

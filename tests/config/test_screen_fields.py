@@ -31,7 +31,6 @@ def test_dialogs_are_kept_with_the_other_fields() -> None:
         ({"dialogs": [{**GOOD, "match": "("}]}, "screen.dialogs.0.match"),
         ({"dialogs": [{**GOOD, "key": "y"}]}, "screen.dialogs.0.key: unknown key"),
         ({"prompt": "("}, "screen.prompt"),
-        ({"name": "mine"}, "a screen's name can't be set"),
     ],
 )
 def test_what_is_wrong_with_a_screen_is_named_with_its_place(screen: object, said: str) -> None:

@@ -247,7 +247,7 @@ def test_rules_of_two_are_those_of_both_each_once() -> None:
 
 def test_a_screen_is_overridden_field_by_field() -> None:
     generic = screen_profile.GENERIC_PROFILE
-    assert (generic.name, generic.stall_seconds) == ("generic", 20.0)
+    assert generic.stall_seconds == 20.0
     assert screen_profile.override_fields(generic, {}) is generic
     changed = screen_profile.override_fields(
         generic, {"rows": 5, "quit": ["x"], "dialogs": [{"name": "d", "match": "m"}]}

@@ -84,5 +84,5 @@ def test_a_sign_like_the_bar_that_is_not_in_the_last_column_stays() -> None:
 
 
 def test_a_program_that_does_not_show_the_prompt_again_has_no_echo() -> None:
-    assert answer._after_echo(Profile(name="any"), ["> hello", "world"], "hello") is None
+    assert answer._after_echo(Profile(), ["> hello", "world"], "hello") is None
     assert answer._after_echo(CLAUDE, ["❯ hello", "world"], "hello") == 1

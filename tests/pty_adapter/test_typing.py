@@ -220,6 +220,6 @@ def test_a_text_that_would_be_a_command_whatever_stands_before_it_is_refused(nam
     adapter = registry.adapter(name)
     assert isinstance(adapter, HasTerminal)
     with pytest.raises(UnsupportedError, match="command"):
-        typing.check_message(adapter.terminal.profile, text)
-    typing.check_message(adapter.terminal.profile, text, command=True)
-    typing.check_message(adapter.terminal.profile, f"say {text}")
+        typing.check_message(name, adapter.terminal.profile, text)
+    typing.check_message(name, adapter.terminal.profile, text, command=True)
+    typing.check_message(name, adapter.terminal.profile, f"say {text}")

@@ -70,7 +70,7 @@ def test_a_bad_pattern_is_a_configuration_error_that_names_its_place(beam: Cli) 
         ("prompt: '^> '", "exactly one group"),
         ("busy_row: ['x']", "did you mean busy_rows?"),
         ("busy_rows: ['^(a+)+$']", "takes too long"),
-        ("name: x", "can't be set"),
+        ("name: x", "unknown key"),
         ("dialogs: [{name: x, match: y, keys: z}]", "unknown key"),
     ):
         beam.config(f"agents:\n  tui:\n    command: [cat]\n    screen:\n      {given}\n")

@@ -17,7 +17,6 @@ CAPABILITIES = Capabilities(
 )
 
 profile = Profile(
-    name="aider",
     columns=140,
     rows=60,
     prompt=r"^(?:[a-z]+(?:-[a-z]+)*)?(?: multi)?> ?(.*)$",

@@ -44,7 +44,6 @@ _CONFIRM = r"\n Enter to confirm[^\n]*\s*\Z"
 _dialog = functools.partial(Dialog, first=_RULE, body=_DIALOG_BODY)
 
 profile = Profile(
-    name="claude",
     columns=140,
     rows=120,
     prompt=r"^[❯>](?:[ \u00a0](.*))?$",

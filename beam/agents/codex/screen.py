@@ -23,7 +23,6 @@ _DIALOG_DETAIL = r"\A[^\n]*\n([\s\S]*)^[› ] 1\. Yes"
 _dialog = functools.partial(Dialog, body=_DIALOG_BODY)
 
 profile = Profile(
-    name="codex",
     columns=140,
     rows=100,
     prompt="^\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}(?: (.*))?$",

@@ -27,7 +27,6 @@ _RULE = r"^─{20,}"
 _TOP, _BOX = r"^╭", r"^[│╰]"
 
 profile = Profile(
-    name="copilot",
     columns=120,
     rows=150,
     prompt=r"^[❯!](?: (.*))?$",

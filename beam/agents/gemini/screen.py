@@ -18,7 +18,6 @@ _BOX_TOP, _BOX_ROW = r"^ ?╭", r"^ ?[│╰]"
 _dialog = functools.partial(Dialog, first=_BOX_TOP, body=_BOX_ROW)
 
 profile = Profile(
-    name="gemini",
     columns=140,
     rows=120,
     prompt=r"^ [>*!](?: {1,3}(.*))?$",

@@ -28,7 +28,6 @@ CAPABILITIES = Capabilities(
 )
 
 profile = Profile(
-    name="opencode",
     columns=118,  # a wider screen shows a bar beside the conversation
     rows=150,
     prompt=r"^(?:  | {10,})┃(?:  (.*))?$",  # before the first message, the prompt is in the middle

@@ -22,7 +22,6 @@ _MODE_ROW = r"^ {1,3}(?:⏸ Ask permissions|plan mode|auto-accept edits|Auto mod
 _WORKING_ROW = r"^ {1,3}Enter to steer · Ctrl\+Q to queue"
 
 profile = Profile(
-    name="qwen",
     columns=140,
     rows=120,
     prompt=r"^[>*!](?: {1,3}(.*))?$",

@@ -56,7 +56,8 @@ async def run_turn(
     input = input.with_text(typable(input.turn.text))  # this is typed, and compared with the screen and the transcript
     face = TerminalFace(terminal, history, input)
     text = input.turn.text
-    typing.check_message(face.profile, text, command=input.commands and is_command(face.profile, text))
+    is_own = input.commands and is_command(face.profile, text)
+    typing.check_message(input.turn.agent, face.profile, text, command=is_own)
     engine = Engine(input, services, handle)
     kept = None
     if services.keeper is not None:

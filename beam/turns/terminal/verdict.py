@@ -77,7 +77,7 @@ def _unanswered_verdict(verdict: Verdict, seen: TurnEvidence) -> Verdict:
 
 def _exited_verdict(seen: TurnEvidence, ended: ProcessEnd) -> Verdict:
     how = f"was ended by {ended.signal}" if ended.signal else f"exited with {ended.code}"
-    reason = f"{seen.end.profile.name} {how} before its turn was over{SCREEN}{informative_rows(seen.view.rows)}"
+    reason = f"the agent {how} before its turn was over{SCREEN}{informative_rows(seen.view.rows)}"
     return Verdict(status=Status.FAILED, class_=Class.CRASHED, reason=reason)
 
 

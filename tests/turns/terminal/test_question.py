@@ -157,16 +157,17 @@ def test_the_choice_between_the_answers_is_no_part_of_the_request() -> None:
     assert moved != text and asked(moved, CLAUDE).request == asked(text, CLAUDE).request
 
 
-@pytest.mark.parametrize("profile", [AIDER, COPILOT, GEMINI, QWEN, OPENCODE], ids=lambda profile: profile.name)
-def test_the_same_question_about_something_else_is_another_request(profile: Profile) -> None:
-    screens = {
-        "aider": "\ntouch harmless\nRun shell command? (Y)es/(N)o/(D)on't ask again [Yes]: ",
-        "copilot": "╭──\n│ Bash │\n│ touch harmless │\n│ Do you want to run this? │\n│ ❯ 1. Yes │",
-        "gemini": "╭──\n│ ? Shell cd x && │\n│ touch harmless │\n│ Allow execution of: 'cd'? │\n│ ● 1. Allow once │",
-        "qwen": "╭──\n│ ? Shell cd x && │\n│ touch harmless │\n│ Allow execution of: 'cd'? │\n│ ● 1. Yes │",
-        "opencode": "┃ △ Permission required\n┃ $ cd x &&\n┃ touch harmless\n┃ Allow once  Allow always  Reject",
-    }
-    harmless = screens[profile.name]
+@pytest.mark.parametrize(
+    ("profile", "harmless"),
+    [
+        (AIDER, "\ntouch harmless\nRun shell command? (Y)es/(N)o/(D)on't ask again [Yes]: "),
+        (COPILOT, "╭──\n│ Bash │\n│ touch harmless │\n│ Do you want to run this? │\n│ ❯ 1. Yes │"),
+        (GEMINI, "╭──\n│ ? Shell cd x && │\n│ touch harmless │\n│ Allow execution of: 'cd'? │\n│ ● 1. Allow once │"),
+        (QWEN, "╭──\n│ ? Shell cd x && │\n│ touch harmless │\n│ Allow execution of: 'cd'? │\n│ ● 1. Yes │"),
+        (OPENCODE, "┃ △ Permission required\n┃ $ cd x &&\n┃ touch harmless\n┃ Allow once  Allow always  Reject"),
+    ],
+)
+def test_the_same_question_about_something_else_is_another_request(profile: Profile, harmless: str) -> None:
     first, other = asked(harmless, profile), asked(harmless.replace("touch harmless", "rm -rf precious"), profile)
     assert first.request != other.request
     assert "Allow" in first.request or "1.Yes" in first.request or "(Y)es" in first.request, "its dialog was found"
