@@ -77,6 +77,7 @@ _LAZY = {
     "beam.api.search": "Found SearchResult",
     "beam.api.sessions": "SessionLine",
     "beam.api.status": "AgentStatus",
+    "beam.api.strays": "strays_text",
     "beam.api.stream": "Stream",
     "beam.api.team_actions": "TeamActions create_team",
     "beam.api.team_join": "Joining Membership",
@@ -164,6 +165,7 @@ if TYPE_CHECKING:
     from beam.api.search import Found, SearchResult
     from beam.api.sessions import SessionLine
     from beam.api.status import AgentStatus
+    from beam.api.strays import strays_text
     from beam.api.stream import Stream
     from beam.api.team_actions import TeamActions, create_team
     from beam.api.team_join import Joining, Membership

@@ -15,8 +15,9 @@ from msgspec import Struct, structs
 from beam.agents import registry
 from beam.agents.base import Adapter
 from beam.api.cli_answers import Answer, CliAnswers, Command
-from beam.api.find import agent_names, all_paths, is_of_run
+from beam.api.find import agent_names, all_paths, is_of_run, queue_of
 from beam.api.root import check, path_text
+from beam.api.strays import strays, strays_text
 from beam.api.verify import find_damage
 from beam.base import files, own_program
 from beam.base.errors import BeamError
@@ -43,6 +44,7 @@ from beam.turns.request import find_executable
 
 _MODES_BEST_FIRST = ("dialogue", "exec", "terminal")  # the best first
 _ERRORS = 10
+_MOST_READ = 1000  # of the messages that wait for one agent
 _WEEK_NS = 7 * 86_400 * 1_000_000_000
 _LONGEST_VERSION = 16  # characters of one without a number
 _LONGEST_SHEBANG = 256  # bytes
@@ -106,9 +108,21 @@ def _files(context: RootContext) -> Iterator[Check]:
         bad = find_damage(paths.journal)
         name = f"journal {paths.agent}" + (f" (once {paths.lane})" if paths.lane else "")
         yield _check(name, "bad" if bad else "ok", bad[0] if bad else "whole")
+        yield from _strays(context, paths)
     yield from _sessions(context)
     for error in last_errors(context, _ERRORS):
         yield _check(f"error {error.outcome.agent}", "note", error.text, error.short_text)
+
+
+def _strays(context: RootContext, paths: AgentPaths) -> Iterator[Check]:
+    """Yield a note if files in the agent's queue are no messages for it, or if no agent has its name."""
+    what, found = f"queue {paths.agent}", list(strays(paths, most=_MOST_READ))
+    if found:
+        named = "; ".join(f"{one.name}: {one.why}" for one in found[:_ERRORS])
+        detail = f"{strays_text(len(found))}, in {path_text(paths.queue / 'new')}: {named}"
+        yield _check(what, "note", detail, f"{strays_text(len(found))}: beam queue list {paths.agent}")
+    if "@" not in paths.agent and not context.is_agent(paths.agent) and queue_of(paths).first("new") is not None:
+        yield _check(what, "note", f"what waits there never runs: no agent is called {paths.agent}")
 
 
 def _sessions(context: RootContext) -> Iterator[Check]:

@@ -8,8 +8,9 @@ from typing import Literal
 from msgspec import Struct, field
 
 from beam.api.find import BOXES, all_paths, queue_of
+from beam.api.strays import WRONG_NAME, misplaced, stray_names
 from beam.api.turns_now import is_worked_on
-from beam.base.errors import DiskError, NotFoundError
+from beam.base.errors import BeamError, DiskError, NotFoundError
 from beam.broker.asking.follow import forgotten_error, outcome_in
 from beam.broker.inbox.context import RootContext
 from beam.model.outcome import Outcome
@@ -20,12 +21,14 @@ from beam.store.segment import read_state
 
 
 class QueueItem(Struct, frozen=True, kw_only=True):
-    """One message of a queue. `box`: waiting, running, died (its holder died, and no other holder took over yet), or
-    dead (a dead letter). `error` is set if the message's file is damaged."""
+    """One message of a queue. `box`: waiting, running, died (its holder died, and no other holder took over yet), dead
+    (a dead letter), or stray (a file among the waiting messages whose name is none of a message; `id` is that name).
+    `error` says why nothing will run the file: it is damaged, holds a message to another agent, or its agent is
+    unknown."""
 
     id: str
     agent: str
-    box: Literal["waiting", "running", "died", "dead"]
+    box: Literal["waiting", "running", "died", "dead", "stray"]
     sender: str = field(name="from", default="")
     timestamp: str = ""
     attempt: int = 1
@@ -55,9 +58,9 @@ def _box(entry: Entry, paths: AgentPaths, state: State) -> Literal["waiting", "r
 
 def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
     """Yield the messages in the queues of these agents: first the running, then the waiting, then the dead ones of each
-    queue."""
+    queue, and last the strays."""
     for paths in all_paths(context, agents):
-        queue, state = queue_of(paths), read_state(paths.journal)
+        queue, state, unknown = queue_of(paths), read_state(paths.journal), _why_unknown(context, paths)
         for box in ("cur", "new", "dead"):
             for entry in queue.entries(box):
                 known = state.known.get(entry.id)
@@ -80,7 +83,22 @@ def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
                     hops=message.hops,
                     text=message.text,
                     reason=reason,
+                    error=(misplaced(paths, entry, message) or unknown) if box == "new" else None,
                 )
+        for name in stray_names(paths):
+            yield QueueItem(id=name, agent=paths.agent, box="stray", error=WRONG_NAME)
+
+
+def _why_unknown(context: RootContext, paths: AgentPaths) -> str | None:
+    """Return that no agent has this name; None if one has it, or if it is a session, which may be that of a
+    scenario."""
+    try:
+        context.config.resolve(paths.agent)
+    except NotFoundError as error:
+        return error.message if "@" not in paths.agent else None
+    except BeamError:
+        pass  # its settings are invalid, and it is known
+    return None
 
 
 def find_outcome(paths: AgentPaths, message_id: str) -> Outcome | PendingMessage:

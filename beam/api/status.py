@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from beam.api import turns_now
 from beam.api.find import is_of_run, queue_of
+from beam.api.strays import strays
 from beam.api.turns_now import KeptProcess, OnceTurn, Running
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, DiskError, NotFoundError
@@ -25,6 +26,8 @@ from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.queue import Entry, Queue
 from beam.store.segment import read_state
+
+_MOST_READ = 20  # of the waiting messages of each agent: `beam status` is quick
 
 
 class LastOutcome(Struct, frozen=True, kw_only=True):
@@ -47,7 +50,8 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     the agent's account is reached, and its messages wait until then. `once` has the agent's unfinished `--once`
     messages; `waiting`, `dead`, `totals`, `last` and `state` include them. `estimated_usd` is the cost, by the price
     table, of the turns whose CLI reported none. `folder` is where the agent works, "" if its settings can't be read;
-    `git` is that folder's place in git, null outside a repository. `of_run`: only a scenario uses the agent."""
+    `git` is that folder's place in git, null outside a repository. `of_run`: only a scenario uses the agent. `strays`
+    counts the files among its waiting messages that are no messages for it (of many messages, the first are read)."""
 
     agent: str
     adapter: str
@@ -72,6 +76,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     git: GitPlace | None = None
     estimated_usd: float | None = None
     of_run: bool = False
+    strays: int = 0
 
     @property
     def is_left_over(self) -> bool:
@@ -120,6 +125,7 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
         adapter=adapter,
         state=now,
         waiting=len(waiting) + sum(turn.state == "waiting" for turn in once),
+        strays=sum(1 for _ in strays(paths, most=_MOST_READ)),
         dead=turns_now.count_unseen(paths, state if is_read else None, since_ts) + sums.dead,
         oldest=_oldest_timestamp(paths, waiting),
         running=running,

@@ -91,6 +91,12 @@ class Queue:
             if name != first and (entry := entry_of(name, box)) is not None:
                 yield entry
 
+    def strays(self) -> list[str]:
+        """Return the names in `new/` that are no names of messages, sorted. Nothing ever claims such a file. Hidden
+        files are left out."""
+        names = files.unsorted_names(self.directory / "new")
+        return sorted(name for name in names if name[:1] != "." and entry_of(name, "new") is None)
+
     def first(self, box: str) -> Entry | None:
         """Return the first entry of the box; None if it is empty."""
         return next(self.each(box), None)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam import Status, clock
+from beam import Status, clock, strays_text
 from beam.cli.render.asks import short_id, time_left
 from beam.cli.render.calls import brief_call
 from beam.cli.render.charts import bar, sparkline
@@ -50,6 +50,8 @@ def _activity_texts(line: AgentStatus) -> Iterator[str]:
     if line.limited_until is not None:
         until = clock.local_moment(line.limited_until, clock.rfc3339(time.time_ns()))
         yield f"usage limit reached: waits until {until}"
+    if line.strays:
+        yield f"{strays_text(line.strays)} (beam queue list {line.agent})"
     if line.once:
         words = [turn.state for turn in line.once]
         counts = (
