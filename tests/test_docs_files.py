@@ -42,12 +42,13 @@ PLACEHOLDERS = {
     "thread": r"[a-z0-9][a-z0-9_@-]*",
     "suffix": r"png|jpg|gif|webp",
     "xx": r"[0-9a-f]{2}",
+    "place": r"[0-9a-f]{8}",
     "object": r"(?:[0-9a-f]{38}|tmp_obj_\w+)",
 }
 AGENTS = """
 policy: {{usage_limit: wait}}
 agents:
-  limited: {{adapter: scripted, script: limited.yaml}}
+  limited: {{adapter: scripted, script: limited.yaml, pace: 1s}}
   stuck: {{adapter: scripted, script: stuck.yaml}}
   failing: {{command: ["false"]}}
   fresh: {{adapter: scripted}}

@@ -193,8 +193,15 @@ def version_skew(context: RootContext) -> str | None:
     return f"the broker runs beam {running.version}, this is {__version__}; beam broker stop, then start"
 
 
-def systemd_unit(context: RootContext) -> str:
-    """Return the text of a systemd user unit that runs a broker for this root.
+_AWAKE = {  # the program that keeps a machine awake as long as the one behind it runs
+    "darwin": ["/usr/bin/caffeinate", "-is"],
+    "linux": ["/usr/bin/systemd-inhibit", "--what=sleep:idle", "--who=beam", "--why=agents work", "--mode=block"],
+}
+
+
+def systemd_unit(context: RootContext, *, awake: bool = False) -> str:
+    """Return the text of a systemd user unit that runs a broker for this root. With `awake`, the machine does not sleep
+    while the broker runs.
 
     No part of a path can add a line to the unit, be split at a space or be filled in by systemd. A project folder that
     `WorkingDirectory=` can't hold, because that has no escapes, is given to beam itself.
@@ -205,8 +212,11 @@ def systemd_unit(context: RootContext) -> str:
     words = [sys.executable, "-P", "-m", "beam", *where, "--root", str(context.home.root), "broker"]
     words = [words[0], *(word.replace("$", "$$") for word in words[1:])]  # systemd fills in ${VARIABLES}
     state = context.environ.get("BEAM_STATE")
+    before = _AWAKE.get(sys.platform, _AWAKE["linux"]) if awake else []
     service = [
-        f"ExecStart={' '.join(map(_unit_word, words))}",
+        f"ExecStart={' '.join(map(_unit_word, [*before, *words]))}",
+        # systemd would kill the broker as soon as the program before it, which is told to end, is gone
+        *([f"ExecStop={' '.join(map(_unit_word, [*words, 'stop']))}"] if awake else []),
         *([f"WorkingDirectory={folder.replace('%', '%%')}"] if is_plain else []),
         *([f"Environment={_unit_word(f'BEAM_STATE={state}')}"] if state else []),
     ]

@@ -119,6 +119,9 @@ def status(call: Context, as_json: bool = option(False, "--json", help="Print on
 
 
 @app.verb()
-def service(call: Context) -> None:
+def service(
+    call: Context,
+    awake: bool = option(False, "--awake", help="Keep the machine from sleeping while the broker runs."),
+) -> None:
     """Print a systemd user unit for this root's broker."""
-    sys.stdout.write(call.beam.broker_unit())
+    sys.stdout.write(call.beam.broker_unit(awake=awake))

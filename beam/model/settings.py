@@ -6,6 +6,7 @@ The policy decides how beam reacts to failures: retries, the circuit breaker, bu
 time go in, a decision comes out.
 """
 
+import math
 from typing import Any, Literal
 
 import msgspec
@@ -34,6 +35,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sends: int = 100  # requests of one turn: messages, replies, interrupts and denials
     ask_timeout: float = 10 * 60.0
     grace: float = 5.0
+    agents: float = math.inf  # that may work at once, sessions and --once messages included
     kept: int = 8  # processes that a broker keeps between turns; of more than these, the least recently used ends
     line_bytes: int = 64 * MIB  # one line of an agent's output; the rest of a longer one is dropped, with a notice
     stderr_lines: int = 500

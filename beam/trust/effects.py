@@ -104,6 +104,7 @@ LIMITS: dict[str, Effect] = {
     "sends": may_only_lower("it bounds what agents send"),
     "ask_timeout": may_only_lower("it is how long a request of an agent may be granted"),
     "grace": may_only_lower("it is how long an agent lives that is told to end"),
+    "agents": may_only_lower("it bounds how many agents work at once", math.inf),
     "kept": may_only_lower("it bounds the processes that live on"),
     "line_bytes": needs_trust("what is longer is dropped: a low one hides what the agent did"),
     "stderr_lines": needs_trust("what is more is dropped: a low one hides what the agent said"),

@@ -379,6 +379,10 @@ class ProcessKeeper:
         finally:
             await asyncio.shield(process.close(why or "it exited"))
         self._note(process.exited_event(ended, None if exited_itself else why), sync=True)
+        if exited_itself:
+            how = ended.signal or f"exit code {ended.code}"
+            text = f"its kept process ended by itself ({how}): the next turn resumes its session in a new one"
+            self._note(events.Notice(code="kept_ended", text=text))
 
     def drop(self) -> None:
         """End the process immediately without recording that. The next holder finds the process in the journal and

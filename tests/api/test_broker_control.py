@@ -238,6 +238,18 @@ def test_a_unit_for_systemd_serves_the_root(state: str, root: Root) -> None:
     )
 
 
+@pytest.mark.parametrize(("platform", "program"), [("linux", "systemd-inhibit"), ("darwin", "caffeinate")])
+def test_a_unit_that_keeps_the_machine_awake_still_ends_the_broker_by_itself(
+    platform: str, program: str, root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    lines = broker.systemd_unit(root.context, awake=True).splitlines()
+    start = next(line for line in lines if line.startswith("ExecStart="))
+    stop = next(line for line in lines if line.startswith("ExecStop="))
+    assert f"/{program} " in start and start.endswith(stop.removeprefix("ExecStop=").removesuffix(" stop"))
+    assert "ExecStop" not in broker.systemd_unit(root.context)
+
+
 def _words_of(value: str) -> list[str]:
     """The words that systemd reads from the value of a setting: those in double quotes have escapes, and `%%` is `%`
     (systemd.syntax(7))."""

@@ -215,6 +215,8 @@ def _limit(name: str, value: Any) -> str:
 
     if name in _SIZES:
         return f"{value // 2**20} MiB" if value % 2**20 == 0 else f"{value // 2**10} KiB"
+    if value == float("inf"):
+        return "no bound"
     return durations.show(value) if name in _TIMES else str(value)
 
 

@@ -226,7 +226,7 @@ def opened(root: Root) -> RootContext:
 def test_a_limit_of_a_strangers_has_no_effect_that_loosens_where_no_turn_runs_either(
     tmp_path: Path, field: str
 ) -> None:
-    own = int(getattr(Limits(), field)) * 2
+    own = int(min(getattr(Limits(), field), 1000)) * 2  # some have no bound by default
     for value in (own // 2, own + 5):
         root = Root(made(tmp_path / str(value)), limits=f"{{{field}: {value}}}")
         root.environ["BEAM_TRUST"] = ""

@@ -152,8 +152,9 @@ class BrokerVerbs(OpenedRoot):
 
         return broker.status(self.context)
 
-    def broker_unit(self) -> str:
-        """Return a systemd user unit for this root's broker."""
+    def broker_unit(self, *, awake: bool = False) -> str:
+        """Return a systemd user unit for this root's broker. With `awake`, the machine does not sleep while the broker
+        runs."""
         from beam.api import broker
 
-        return broker.systemd_unit(self.context)
+        return broker.systemd_unit(self.context, awake=awake)

@@ -7,6 +7,7 @@ commands on a mailbox.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from msgspec import Struct
 from beam.base.errors import UnfinishedError
 from beam.broker.holder.control import answer_requests
 from beam.broker.holder.lease import AgentLease
+from beam.broker.holder.room import TRY_AGAIN_S
 from beam.broker.inbox.context import RootContext, is_mailbox
 from beam.model.message import Message
 from beam.root.paths import AgentPaths
@@ -61,9 +63,21 @@ def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = N
     pause_s = waiting.pause_s(entries[0], settings) if entries else None
     untrusted = waiting.why_waits_for_trust(entries[0]) if pause_s == 0 and entries[0].id != trusted else None
     if pause_s == 0 and untrusted is None:
-        return DueWork(entries=entries, pause_s=0)
+        if _has_room(lease, entries[0]):
+            return DueWork(entries=entries, pause_s=0)
+        pause_s = TRY_AGAIN_S
+    else:
+        lease.room.leave()
     deadline_s = waiting.expire()
     return DueWork(pause_s=None if untrusted is not None else pause_s, deadline_s=deadline_s, untrusted=untrusted)
+
+
+def _has_room(lease: AgentLease, entry: Entry) -> bool:
+    """Return whether the message may run beside those that run now. One for which another turn waits may always, or
+    both would wait for ever."""
+    most = lease.log.context.config.limits.agents
+    message = lease.waiting.read(entry) if most < math.inf else None
+    return lease.room.is_there(math.inf if message is not None and message.chain else most)
 
 
 async def run_next(lease: AgentLease, stop: Stop) -> bool:
@@ -84,8 +98,12 @@ async def run_first(
         claimed = lease.waiting.claim(entry)
         if claimed is not None:
             begun(claimed[1])
-            await run(lease, *claimed, stop)
+            try:
+                await run(lease, *claimed, stop)
+            finally:
+                lease.room.leave()
             return True
+    lease.room.leave()
     return False
 
 

@@ -17,6 +17,7 @@ from beam.base.digest import sha256
 from beam.base.errors import BeamError, LimitError
 from beam.broker.holder import recovery
 from beam.broker.holder.calls import ForwardedCalls, RunningTurn
+from beam.broker.holder.room import Room
 from beam.broker.inbox.context import RootContext
 from beam.broker.inbox.log import AgentLog, Watcher, ignore_event
 from beam.broker.inbox.outbox import Outboxes
@@ -65,6 +66,7 @@ class AgentLease:
         self.outboxes = Outboxes(log)
         self.keeper = ProcessKeeper(log.paths.dir, log.record, log.context.clock)
         self.kept_session = KeptSessionLock()
+        self.room = Room(log.context.home.root / "locks" / "at-work", log.context.clock)
         self.blocked: str | None = None
         self.turn: RunningTurn | None = None
         self.calls = ForwardedCalls(log, self.keeper, lambda: self.turn)
@@ -142,6 +144,7 @@ class AgentLease:
         first."""
         paths = self.log.paths
         self.keeper.drop()
+        self.room.leave()
         self.outboxes.close()
         self.kept_session.close()
         if paths.lane is not None and self.blocked is None and self.log.state.is_over():

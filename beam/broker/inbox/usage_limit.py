@@ -78,7 +78,7 @@ def record(context: RootContext, agent: str, finished: TurnFinished, until: str)
     settings = context.settings_of(agent)
     if settings is None:
         return
-    path = _path(context, settings)
+    path = account_file(context, settings)
     before = _read(path)
     if before is not None and before.until >= until:
         return
@@ -96,7 +96,7 @@ def forget(context: RootContext, agent: str, finished: TurnFinished) -> None:
     settings = context.settings_of(agent) if context.config.policy.usage_limit == "wait" else None
     if settings is None or not is_answer(finished.status):
         return
-    limited = _read(path := _path(context, settings))
+    limited = _read(path := account_file(context, settings))
     began_ns = recorded_ns(finished.ts) - int((finished.duration_s or 0.0) * _NS)
     if limited is not None and began_ns > recorded_ns(limited.since):
         with contextlib.suppress(OSError):
@@ -108,7 +108,7 @@ def limited_account(context: RootContext, settings: AgentSettings | None) -> Lim
     if the policy does not wait."""
     if settings is None or context.config.policy.usage_limit != "wait":
         return None
-    limited = _read(_path(context, settings))
+    limited = _read(account_file(context, settings))
     return limited if limited is not None and remaining_s(limited, context.clock.now_ns()) > 0 else None
 
 
@@ -119,8 +119,9 @@ def remaining_s(limited: LimitedAccount, now_ns: int) -> float:
     return (until_ns - now_ns) / _NS if now_ns >= 2 * since_ns - until_ns else 0.0
 
 
-def _path(context: RootContext, settings: AgentSettings) -> Path:
-    return state_dir(context.environ) / "accounts" / account_of(settings, context.environ)
+def account_file(context: RootContext, settings: AgentSettings, suffix: str = "") -> Path:
+    """Return the path of a file about the account of an agent with these settings."""
+    return state_dir(context.environ) / "accounts" / (account_of(settings, context.environ) + suffix)
 
 
 def _read(path: Path) -> LimitedAccount | None:

@@ -11,7 +11,7 @@ import msgspec
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError
 from beam.base.faults import crash_point
-from beam.broker.inbox import closing, failure, fallback, usage_limit
+from beam.broker.inbox import closing, failure, fallback, starts, usage_limit
 from beam.model import events
 from beam.model.message import Message, digest
 from beam.model.outcome import Class, Status, Verdict
@@ -228,13 +228,16 @@ class WaitingMessages:
 
     def claim(self, entry: Entry) -> tuple[Entry, Message] | None:
         """Claim the message, and return it with its new entry. Return None if its file is gone, or if it may not run
-        (it expired, or has too many hops) and was made a dead letter.
+        (it expired, or has too many hops) and was made a dead letter, or if another turn of its account just began.
 
         Raises DiskError if there is no room for an outcome; the message then still waits.
         """
         first, self._first = self._first, None
         message = first[1] if first is not None and first[0] == entry else self.read(entry)
         if message is None or not self._is_fresh(entry, message) or self._give_up_if_refused(entry, message):
+            return None
+        settings = self.log.context.settings_of(self.log.paths.agent)
+        if settings is not None and not starts.begin(self.log.context, settings):
             return None
         self._reserve.make()
         used_up = failure.count_turn(self.log.context, message)
@@ -271,11 +274,13 @@ class WaitingMessages:
         pace = settings.pace if settings is not None and self.log.paths.lane is None else None
         limited = usage_limit.limited_account(self.log.context, settings)
         message = self.read(head) if state.circuit_until is not None or limited is not None else None
+        starts_in_s = starts.pause_s(self.log.context, settings) if settings is not None else 0.0
         is_asked = message is not None and (_ignores_circuit(message) or self._place(message) > 0)
         pause = failure.pause_s(state, head.id, now_ns, no_circuit=is_asked, pace=pace)
-        if pause is None or limited is None or is_asked:
-            return pause
-        return max(pause, usage_limit.remaining_s(limited, now_ns))
+        if pause is None:
+            return None
+        limited_s = 0.0 if limited is None or is_asked else usage_limit.remaining_s(limited, now_ns)
+        return max(pause, starts_in_s, limited_s)
 
     def _place(self, message: Message) -> int:
         """Return the place of whoever answers the message in place of its agent now (0: nobody)."""
