@@ -24,7 +24,7 @@ EVIL = (
 )
 UUID = "0a0a0a0a-0a0a-4a0a-8a0a-0a0a0a0a0a0a"
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-STAMPED = re.compile(r"(\d\d\d\d-\d\d-\d\d )?\d\d:\d\d:\d\d \S*~\S* ")
+STAMPED = re.compile(r"\d\d:\d\d:\d\d \S*~\S* |(──|--) \d\d\d\d-\d\d-\d\d (──|--)$")
 
 
 def poisoned(recording: Path) -> bytes:
