@@ -118,7 +118,6 @@ class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
 
     attempt: int
     reason: str
-    by: str | None = None
     not_before: str | None = None
 
 

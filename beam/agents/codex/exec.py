@@ -52,11 +52,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     ]
     files = {}
     argv += model_flags("codex", turn)
-    if turn.settings.system is not None:
-        argv += (
-            "-c",
-            f"developer_instructions={json.dumps(replace_surrogates(turn.settings.system), ensure_ascii=False)}",
-        )
+    argv += system_flags(turn)
     if turn.schema is not None:
         files[SCHEMA_FILE] = turn.schema.encode("utf-8", "replace")
         argv += ("--output-schema", f"{turn.scratch}/{SCHEMA_FILE}")
@@ -96,6 +92,14 @@ def checked_session(session_id: str) -> str:
     Codex would take any other text for a name, and silently start a new thread.
     """
     return checked_session_id("codex", UUID, session_id, "its thread ids are UUIDs")
+
+
+def system_flags(turn: Turn) -> tuple[str, ...]:
+    """Return the arguments that give Codex the system prompt; none if there is none."""
+    system = turn.settings.system
+    if system is None:
+        return ()
+    return ("-c", f"developer_instructions={json.dumps(replace_surrogates(system), ensure_ascii=False)}")
 
 
 def _access_flags(turn: Turn) -> tuple[str, ...]:

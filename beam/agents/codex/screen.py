@@ -8,13 +8,11 @@ long answer stays in the scrollback. A background server that Codex starts is en
 from __future__ import annotations
 
 import functools
-import json
 
 from beam.agents.base import Host, Launch, Turn
-from beam.agents.codex.exec import ACCESS, checked_session, folder_flags, temp_dir_env
+from beam.agents.codex.exec import ACCESS, checked_session, folder_flags, system_flags, temp_dir_env
 from beam.agents.oneshot import model_flags
 from beam.base.errors import UnsupportedError
-from beam.base.typed_values import replace_surrogates
 from beam.model.screen_profile import Dialog, Profile
 
 _DIALOG_BODY = r"^(?:  |$|› \d\. )"  # Codex's other rows begin further left, except the selected answer
@@ -128,9 +126,5 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv[1:1] = ["resume"]
         argv.append(checked_session(turn.session_id))
     argv += model_flags("codex", turn)
-    if turn.settings.system is not None:
-        argv += (
-            "-c",
-            f"developer_instructions={json.dumps(replace_surrogates(turn.settings.system), ensure_ascii=False)}",
-        )
+    argv += system_flags(turn)
     return Launch(argv=tuple(argv), env=temp_dir_env(turn))
