@@ -16,7 +16,6 @@ from msgspec import Struct
 from beam.base.errors import UnfinishedError
 from beam.broker.holder.control import answer_requests
 from beam.broker.holder.lease import AgentLease
-from beam.broker.holder.room import TRY_AGAIN_S
 from beam.broker.inbox.context import RootContext, is_mailbox
 from beam.model.message import Message
 from beam.root.paths import AgentPaths
@@ -24,6 +23,9 @@ from beam.store.queue import Entry
 
 if TYPE_CHECKING:
     from beam.turns.handle import Stop
+
+
+_ROOM_S = 0.25  # until a holder that waits for room looks again
 
 
 class DueWork(Struct, frozen=True, kw_only=True):
@@ -65,9 +67,9 @@ def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = N
     if pause_s == 0 and untrusted is None:
         if _has_room(lease, entries[0]):
             return DueWork(entries=entries, pause_s=0)
-        pause_s = TRY_AGAIN_S
+        pause_s = _ROOM_S
     else:
-        lease.room.leave()
+        lease.leave_room()
     deadline_s = waiting.expire()
     return DueWork(pause_s=None if untrusted is not None else pause_s, deadline_s=deadline_s, untrusted=untrusted)
 
@@ -76,8 +78,10 @@ def _has_room(lease: AgentLease, entry: Entry) -> bool:
     """Return whether the message may run beside those that run now. One for which another turn waits may always, or
     both would wait for ever."""
     most = lease.log.context.config.limits.agents
-    message = lease.waiting.read(entry) if most < math.inf else None
-    return lease.room.is_there(math.inf if message is not None and message.chain else most)
+    if most == math.inf:
+        return True
+    message = lease.waiting.read(entry)
+    return (message is not None and bool(message.chain)) or lease.has_room(most)
 
 
 async def run_next(lease: AgentLease, stop: Stop) -> bool:
@@ -101,9 +105,9 @@ async def run_first(
             try:
                 await run(lease, *claimed, stop)
             finally:
-                lease.room.leave()
+                lease.leave_room()
             return True
-    lease.room.leave()
+    lease.leave_room()
     return False
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from beam.base import files
 from beam.base.digest import sha256
 from beam.base.errors import BeamError, LimitError
 from beam.broker.holder import recovery
 from beam.broker.holder.calls import ForwardedCalls, RunningTurn
-from beam.broker.holder.room import Room
 from beam.broker.inbox.context import RootContext
 from beam.broker.inbox.log import AgentLog, Watcher, ignore_event
 from beam.broker.inbox.outbox import Outboxes
@@ -30,6 +30,9 @@ from beam.store.lock import Lock, try_lock
 from beam.store.reserve import Reserve
 from beam.store.segment import Fold
 from beam.turns.process import ProcessKeeper
+
+if TYPE_CHECKING:
+    from beam.broker.holder.room import Room
 
 
 class KeptSessionLock:
@@ -66,7 +69,7 @@ class AgentLease:
         self.outboxes = Outboxes(log)
         self.keeper = ProcessKeeper(log.paths.dir, log.record, log.context.clock)
         self.kept_session = KeptSessionLock()
-        self.room = Room(log.context.home.root / "locks" / "at-work", log.context.clock)
+        self.room: Room | None = None  # its place among those that work, or wait until they may (`limits: agents`)
         self.blocked: str | None = None
         self.turn: RunningTurn | None = None
         self.calls = ForwardedCalls(log, self.keeper, lambda: self.turn)
@@ -144,13 +147,27 @@ class AgentLease:
         first."""
         paths = self.log.paths
         self.keeper.drop()
-        self.room.leave()
+        self.leave_room()
         self.outboxes.close()
         self.kept_session.close()
         if paths.lane is not None and self.blocked is None and self.log.state.is_over():
             lanes.remove_from_index(paths)
         self.log.journal.close()
         self._lock.release()
+
+    def has_room(self, most: float) -> bool:
+        """Return whether this holder may work now, if at most so many holders of the root may. If not, it has a place
+        in their line until `leave_room`."""
+        from beam.broker.holder.room import Room
+
+        context = self.log.context
+        self.room = self.room or Room(context.home.root / "locks" / "at-work", context.clock)
+        return self.room.is_there(most)
+
+    def leave_room(self) -> None:
+        """Let the next holder of the root work."""
+        if self.room is not None:
+            self.room.leave()
 
     def has_waiting_work(self) -> bool:
         """Return whether a message or a request waits that a worker could handle."""

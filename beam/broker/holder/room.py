@@ -8,14 +8,12 @@ place counts no more. Does not depend on which message is run.
 from __future__ import annotations
 
 import contextlib
-import math
 from pathlib import Path
 
 from beam.base import files
 from beam.base.clock import Clock
 from beam.store.lock import Lock, is_held, try_lock
 
-TRY_AGAIN_S = 0.25  # until somebody who waits looks again
 _OLD_NS = 60 * 1_000_000_000  # a place without a process is removed then: a younger one may just be taken
 
 
@@ -30,9 +28,6 @@ class Room:
 
     def is_there(self, most: float) -> bool:
         """Return whether this holder may work now. If not, it keeps its place in the line until `leave`."""
-        if most == math.inf:
-            self.leave()
-            return True
         if self._place is None:
             files.make_directory(self._directory)
             self._name = f"{self._clock.now_ns():020d}-{self._clock.random(4).hex()}"

@@ -23,23 +23,19 @@ if TYPE_CHECKING:
 _NS = 1_000_000_000
 
 
-def pause_s(context: RootContext, settings: AgentSettings) -> float:
+def pause_s(context: RootContext, settings: AgentSettings, pace: float) -> float:
     """Return the seconds until a turn of an agent with these settings may start (0: now)."""
-    if not settings.pace:
-        return 0.0
-    return _remaining_s(_started(context, settings), settings.pace, context.clock.now_ns())
+    return _remaining_s(_started(context, settings), pace, context.clock.now_ns())
 
 
-def begin(context: RootContext, settings: AgentSettings) -> bool:
+def begin(context: RootContext, settings: AgentSettings, pace: float) -> bool:
     """Record that a turn of an agent with these settings starts now. Return whether it may: False if another process
     started one a moment ago. Raises DiskError."""
-    if not settings.pace:
-        return True
     path = _started(context, settings)
     files.make_directory(path.parent)
     with short_lock(path.with_suffix(".lock")):
         now_ns = context.clock.now_ns()
-        if _remaining_s(path, settings.pace, now_ns) > 0:
+        if _remaining_s(path, pace, now_ns) > 0:
             return False
         files.replace(path, f"{rfc3339(now_ns)}\n".encode())
     return True

@@ -11,7 +11,7 @@ import msgspec
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError
 from beam.base.faults import crash_point
-from beam.broker.inbox import closing, failure, fallback, starts, usage_limit
+from beam.broker.inbox import closing, failure, fallback, usage_limit
 from beam.model import events
 from beam.model.message import Message, digest
 from beam.model.outcome import Class, Status, Verdict
@@ -237,8 +237,11 @@ class WaitingMessages:
         if message is None or not self._is_fresh(entry, message) or self._give_up_if_refused(entry, message):
             return None
         settings = self.log.context.settings_of(self.log.paths.agent)
-        if settings is not None and not starts.begin(self.log.context, settings):
-            return None
+        if settings is not None and settings.pace:
+            from beam.broker.inbox import starts
+
+            if not starts.begin(self.log.context, settings, settings.pace):
+                return None
         self._reserve.make()
         used_up = failure.count_turn(self.log.context, message)
         if used_up is not None and self._give_up(entry, message, failure.budget_refusal(used_up)):
@@ -274,7 +277,11 @@ class WaitingMessages:
         pace = settings.pace if settings is not None and self.log.paths.lane is None else None
         limited = usage_limit.limited_account(self.log.context, settings)
         message = self.read(head) if state.circuit_until is not None or limited is not None else None
-        starts_in_s = starts.pause_s(self.log.context, settings) if settings is not None else 0.0
+        starts_in_s = 0.0
+        if settings is not None and settings.pace:
+            from beam.broker.inbox import starts
+
+            starts_in_s = starts.pause_s(self.log.context, settings, settings.pace)
         is_asked = message is not None and (_ignores_circuit(message) or self._place(message) > 0)
         pause = failure.pause_s(state, head.id, now_ns, no_circuit=is_asked, pace=pace)
         if pause is None:
