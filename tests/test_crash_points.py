@@ -200,15 +200,16 @@ def test_a_failed_message_becomes_one_dead_letter(beam: Cli, point: str) -> None
     place.holds("broken")
 
 
-@pytest.mark.parametrize("point", GIVEN_UP)
-def test_a_dropped_message_is_over_whatever_happens_to_its_holder(beam: Cli, point: str) -> None:
+@pytest.mark.parametrize("verb", [("queue", "drop"), ("interrupt",)])
+@pytest.mark.parametrize("point", ("dead.recorded", "remove.before", "removed"))
+def test_a_dropped_message_is_over_whatever_happens_to_its_holder(beam: Cli, point: str, verb: tuple[str, ...]) -> None:
     place = Place(beam)
     message_id = beam("send", "box", "hi", "--no-wait").out.strip()
-    place.crash(point, "queue", "drop", message_id)
+    place.crash(point, *verb, message_id)
     beam("recv", "box")
     assert beam("wait", message_id).code == 9
     assert place.outcomes("box", message_id) == [(1, "cancelled")]
-    assert beam.box("box", "new") == []
+    assert (beam.box("box", "new"), beam.box("box", "dead")) == ([], [])
     place.holds("box")
 
 

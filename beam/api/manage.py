@@ -337,7 +337,7 @@ def _give_up_messages(lease: AgentLease) -> int:
                         log,
                         entry,
                         message,
-                        "dropped",
+                        closing.DROPPED,
                         f"{name} was removed with all its messages",
                         status=Status.CANCELLED,
                         tell=message.sender != name,

@@ -38,7 +38,6 @@ from beam.process.program import fingerprint
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
-from beam.store.queue import Entry
 from beam.turns.choice import AUTO_MODES, face_of
 from beam.turns.handle import Stop, on_stop_signals
 
@@ -250,5 +249,4 @@ def _drop_message(lease: AgentLease, message_id: str, why: str) -> None:
     known = lease.log.state.known.get(message_id)
     if known is not None and known.phase == DEAD and known.attempt == message.attempt:
         return  # an interrupted dead letter: the next holder finishes it
-    closing.dead_letter(lease.log, entry, message, "dropped", why, status=Status.CANCELLED)
-    lease.log.queue.remove(Entry(entry.position, entry.id, "dead"))
+    closing.dead_letter(lease.log, entry, message, closing.DROPPED, why, status=Status.CANCELLED)

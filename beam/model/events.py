@@ -122,7 +122,7 @@ class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
 
 
 class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
-    """The message is a dead letter in `dead/`.
+    """The message was given up. Its file is a dead letter in `dead/`, or removed if a person dropped the message.
 
     `reason` is a keyword (dropped, expired, failed, unknown, id_reused, corrupt, no_such_session, holder_died, hops,
     budget, gone); `detail` explains it in a sentence. `status` and `class` are the outcome of the message if no turn

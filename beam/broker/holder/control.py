@@ -169,12 +169,13 @@ class _Requests:
         if message is None:
             return
         known = self.log.state.known.get(message.id)
-        if known is None or known.phase != DEAD or known.attempt != message.attempt:
-            closing.dead_letter(
-                self.log, entry, message, "dropped", why, status=Status.CANCELLED, tell=by != message.sender
-            )
-            entry = Entry(entry.position, entry.id, "dead")
-        self.log.queue.remove(entry)
+        if known is not None and known.phase == DEAD and known.attempt == message.attempt:
+            closing.resume_dead_letter(self.log, entry, message, known)  # an earlier holder died while it gave it up
+            self.log.queue.remove(Entry(entry.position, entry.id, "dead"))
+            return
+        closing.dead_letter(
+            self.log, entry, message, closing.DROPPED, why, status=Status.CANCELLED, tell=by != message.sender
+        )
 
     def _drop(self, entry: Entry, request: ControlRequest) -> str:
         if entry.box == "cur":

@@ -137,6 +137,7 @@ def put_and_run(context: RootContext, message: Message) -> None:
     crash_point("route.told")
 
 
+DROPPED = "dropped"  # the reason of a message that a person took out of its queue
 # A message that ended with one of these statuses is given up. Its file is kept in dead/ for `beam queue retry`.
 GIVEN_UP_STATUSES = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMIT})
 
@@ -206,8 +207,13 @@ def clear_closed_message(log: AgentLog, entry: Entry, message: Message, known: M
         crash_point("dead.recorded")
         move_to_dead(log, entry)
         return
+    _remove(log, entry)
+
+
+def _remove(log: AgentLog, entry: Entry) -> None:
     crash_point("remove.before")
     log.queue.remove(entry)
+    log.checked.discard(entry)
     crash_point("removed")
 
 
@@ -222,8 +228,9 @@ def dead_letter(
     class_: Class | None = None,
     tell: bool = False,
 ) -> None:
-    """Move a message that did not run to the dead letters: record that, notify the person, and move the message's file
-    to `dead/`. With `tell`, a sender that wants a reply gets one that reports the failure."""
+    """Give up a message that did not run: record that, notify the person, and move the message's file to `dead/`. If a
+    person dropped it, remove its file instead, and notify nobody. With `tell`, a sender that wants a reply gets one
+    that reports the failure."""
     dead = log.record(
         events.MessageDead(
             attempt=message.attempt,
@@ -242,7 +249,7 @@ def dead_letter(
 
 
 def resume_dead_letter(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """Finish an interrupted `dead_letter`: the journal has the dead letter, but the file is not in `dead/` yet."""
+    """Finish an interrupted `dead_letter`: the journal has the dead letter, but the file is still where it was."""
     dead = read_event(log.paths.journal, known.outcome_seq or 0)
     _complete_dead_letter(log, entry, message, dead if isinstance(dead, events.MessageDead) else None)
 
@@ -254,7 +261,10 @@ def _complete_dead_letter(log: AgentLog, entry: Entry, message: Message, dead: e
         closed = route_reply(log.context, message, finished, log.state)
         if closed.reply == "dead":
             log.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
-    if dead is not None and dead.reason != "dropped":  # the person who dropped it need not be notified
+    if dead is not None and dead.reason == DROPPED:
+        _remove(log, entry)
+        return
+    if dead is not None:
         launch.notify_end(log.context, message.id, dead, is_last=log.is_last)
     move_to_dead(log, entry)
 
