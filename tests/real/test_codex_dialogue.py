@@ -88,7 +88,8 @@ def test_a_first_turn_prints_only_the_answer_and_streams_it(codex: Cli) -> None:
     assert events(codex, "unknown") == [] and events(codex, "notice") == []
     assert events(codex, "text.delta")
     (exited,) = events(codex, "agent.exited")
-    assert (exited["code"], exited["stopped_by"], exited["swept"]) == (0, "quit", 0)
+    assert (exited["code"], exited["stopped_by"]) == (0, "quit")
+    assert exited["swept"] <= 1  # Codex 0.171.0 tries its sandbox at its start, and may end before that bwrap does
 
 
 @pytest.mark.soak
