@@ -347,7 +347,7 @@ def test_a_decision_counts_once_whatever_happens_to_the_holder(beam: Cli, point:
     assert process.communicate(timeout=30) is not None and process.returncode == -9
     assert decided.code == 4, "the turn that asked is gone, and the decision is for no other"
     assert beam("wait", ask["message_id"]).code == 8
-    assert asking.kinds(beam) == ["asked", "decided"]
+    assert asking.kinds(beam) == ["asked", "allow"]
     assert list((beam.root / "agents" / "tui" / "asks").iterdir()) == []
     assert list((beam.root / "agents" / "tui" / "control" / "new").iterdir()) == []
     check_numbers(beam, "tui")
