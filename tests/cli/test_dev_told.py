@@ -124,7 +124,7 @@ def test_the_manual_page_has_every_command_option_and_exit_code(monkeypatch: pyt
 def test_the_manual_page_of_beam_is_printed(inside: Inside) -> None:
     page = inside("dev", "man")
     assert page.code == 0 and page.out == man.page(get_command(app.app))
-    assert ".SS beam send [OPTIONS] AGENT [TEXT]..." in page.out.replace("\\-", "-")
+    assert ".SS beam send [OPTIONS] [AGENT] [TEXT]..." in page.out.replace("\\-", "-")
 
 
 # -- dev ---------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from msgspec import Raw
@@ -93,7 +95,7 @@ def test_a_plan_is_shown_wherever_an_ask_is_whole_where_there_is_room_and_never_
     whole = (
         "\n".join(asks.full_input_lines(asked)),
         "\n".join(asks.full_ask_lines(line)),
-        "\n".join(ask_lines(line, 80)),
+        "\n".join(ask_lines(line, Path("/p"), 80)),
     )
     for text in (*short, *whole):
         assert "# The plan" in text and "0. ␛[2Kchange file" in text and "\x1b" not in text
