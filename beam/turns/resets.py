@@ -18,7 +18,7 @@ _DURATION = (
     rf"{_AFTER}\s+(?:in|after)\s+((?:\d{{1,7}}(?:\.\d{{1,9}})?\s*(?:ms\b|{_UNIT}|[dhm](?=\d))[\s,]*(?:and\s+)?){{1,4}})"
 )
 _PART = rf"(\d+(?:\.\d+)?)\s*(ms\b|{_UNIT}|[dhm](?=\d))"
-_HEADER = r"retry-after(?:[:=]|\s)\s*(\d{1,7})(?![\d.])"
+_HEADER = r"retry-after(?:[:=]|\s)\s*(\d{1,7}(?:\.\d{1,9})?)(?!\d)"
 _UNIX = rf"{_AFTER}\W{{1,3}}(?:at\s+)?(1\d{{9}})(\d{{3}})?(?!\d)"
 _RFC3339 = rf"{_AFTER}\s+(?:at\s+)?(\d{{4}}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))"
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -56,7 +56,7 @@ def _times_in(text: str, now_ns: int, local: tzinfo | None) -> Iterator[int]:
     for found in re.finditer(_UNIX, text, re.IGNORECASE):
         yield int(found[1]) * 10**9
     for found in re.finditer(_HEADER, text, re.IGNORECASE):
-        yield now_ns + int(found[1]) * 10**9
+        yield now_ns + int(float(found[1]) * 10**9)
     for found in re.finditer(_DURATION, text, re.IGNORECASE):
         parts = re.findall(_PART, found[1], re.IGNORECASE)
         seconds = sum(float(count) * _unit_s(unit.lower()) for count, unit in parts)

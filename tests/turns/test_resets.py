@@ -41,6 +41,7 @@ def end(text: str, zone: str = "UTC") -> str | None:
         ("Usage limit reached. Access resets at 9:23 PM UTC.", "2026-11-28T21:24:00"),
         # others
         ("429 Too Many Requests, retry-after: 20", "2026-11-28T01:30:40"),
+        ("rate limited (retry-after: 19.5)", "2026-11-28T01:30:39"),
         ("limit reached, retry after 20 seconds", "2026-11-28T01:30:40"),
         ("Available again on Jan 2", None),
     ],
