@@ -10,6 +10,7 @@ from beam import NotFoundError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
+from beam.cli.render.days import date_of, time_of_day
 from beam.cli.render.text import safe, write_json, write_line
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ app = App()
 @app.verb()
 def diff(
     call: Context,
-    agent: str = argument(..., metavar="AGENT|ID", help="The agent whose last turn is meant, or a message's id."),
+    agent: str | None = argument(
+        None,
+        metavar="[AGENT|ID]",
+        help="The agent whose last turn is meant, or a message's id. Default: the last turn.",
+    ),
     turn: int | None = option(None, "--turn", metavar="N", help="Since this turn of the agent began."),
     session: bool = option(False, "--session", help="Since the first turn of the agent's session began."),
     stat: bool = option(False, "--stat", help="Print only the files, with the lines added and removed."),
@@ -36,7 +41,7 @@ def diff(
     if as_json:
         write_json(_as_json(found))
         return 0
-    since = f"turn {found.turn} of {found.agent} began ({found.ts})"
+    since = f"turn {found.turn} of {found.agent} began ({date_of(found.ts)} {time_of_day(found.ts)})"
     if not found.changes.files:
         call.note(f"nothing changed in {safe(found.folder, sys.stderr)} since {since}")
         return 0
@@ -57,9 +62,11 @@ def diff(
     return 0
 
 
-def _find_diff(call: Context, name: str, turn: int | None, *, session: bool) -> WorkTreeDiff:
+def _find_diff(call: Context, name: str | None, turn: int | None, *, session: bool) -> WorkTreeDiff:
     """Return the diff of the agent's work tree. If no agent is called `name`, return the diff for the message whose id
     is `name`."""
+    if name is None:
+        return call.beam.diff(turn=turn, session=session)
     try:
         agent = call.beam.agent_of(name)
     except NotFoundError:

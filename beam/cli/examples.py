@@ -55,7 +55,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "beam search pars* --all --json",
     ),
     "beam board": ("beam board", "beam board --since 1h"),
-    "beam diff": ("beam diff claude", "beam diff claude --session --stat", "beam diff 7k2m | git apply --reverse"),
+    "beam diff": ("beam diff", "beam diff claude --session --stat", "beam diff 7k2m | git apply --reverse"),
     "beam undo": ("beam undo", "beam undo claude --dry-run", "beam undo 7k2m --all-files", "beam undo claude --redo"),
     "beam wait": (
         "beam wait claude-7k2m codex-9q4x",

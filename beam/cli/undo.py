@@ -92,7 +92,7 @@ def _end(call: Context, found: UndoResult, target: str | None) -> int:
     """Print what was done, and how to go on: `target` is the agent or the message that was named. Return the exit
     code."""
     sys.stdout.flush()
-    call.note(f"{_summary(found)}; files that git ignores, and commits, are never touched")
+    call.note(f"{_summary(found)}; ignored files and commits are never touched")
     if any(file.left in _FORCED for file in found.files):
         untold = any(file.left == "not_told" for file in found.files)
         why = f"{found.agent} does not say which files it changed: " if untold else ""

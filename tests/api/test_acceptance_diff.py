@@ -48,6 +48,7 @@ def test_it_prints_what_changed_since_the_last_turn_began_the_session_a_turn_or_
     (shop.project / "mine").write_text("by a person since\n")
     done = shop("diff", "claude")
     assert done.code == 0 and "+made by the agent" in done.out and "README" not in done.out
+    assert (shop("diff").out, shop("diff", "--turn", "1").code, shop("diff", "--session").code) == (done.out, 2, 2)
     assert [line for line in done.out.splitlines() if line.startswith("+++")] == ["+++ b/mine", "+++ b/two"]
     for words in (("--session",), ("--turn", "1")):
         assert shop("diff", "claude", *words, "--stat").out.splitlines() == ["+1 -0\tmine", "+1 -0\tone", "+1 -0\ttwo"]

@@ -649,8 +649,11 @@ def test_states_of_all_roots_have_this_one_first_where_it_is_not_listed(root: Ro
 
 def test_what_can_not_be_compared_inside_a_turn_or_of_nobody_is_reported(root: Root) -> None:
     beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
-    with refused(UsageError, "an agent or a message_id is needed"):
+    made = "one is made before a turn with access above `read` of an agent CLI"
+    with refused(NotFoundError, "no snapshot of a work tree was made here", made):
         beam.diff()
+    with refused(UsageError, "a turn or a session is that of an agent", "name the agent"):
+        beam.diff(session=True)
     beam.__dict__["turn"] = SimpleNamespace(agent="writer")
     with refused(UnsupportedError, "inside a turn beam compares no work trees", "git diff"):
         beam.diff("box")

@@ -254,9 +254,9 @@ def test_on_a_terminal_a_diff_is_printed_line_by_line_without_control_characters
     monkeypatch.setattr(support.Stream, "isatty", lambda _: True)
     monkeypatch.setattr(Beam, "agent_of", lambda _, name: name)
     changes = SimpleNamespace(files=[1], patch=b"--- a\n+\xff\n")
-    told.replace("diff", SimpleNamespace(agent="bot", folder="/p", turn=3, ts="T", changes=changes))
+    told.replace("diff", SimpleNamespace(agent="bot", folder="/p", turn=3, ts="2026-01-02T03:04:05Z", changes=changes))
     shown = inside("diff", "bot")
-    assert (shown.out, shown.err) == ("--- a\n+\ufffd\n", "beam: since turn 3 of bot began (T)\n")
+    assert (shown.out, shown.err) == ("--- a\n+\ufffd\n", "beam: since turn 3 of bot began (2026-01-02 03:04:05)\n")
 
 
 @pytest.mark.slow

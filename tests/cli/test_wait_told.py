@@ -628,7 +628,7 @@ def test_what_an_agent_changed_is_printed(inside: Inside, told: Told, monkeypatc
         "patch": "--- a\n+++ \ufffdb\n",
     }
     none = inside("diff", "bot")
-    since = "turn 3 of bot began (2026-01-02T03:04:05Z)"
+    since = "turn 3 of bot began (2026-01-02 03:04:05)"
     assert (none.code, none.out, none.err) == (0, "", f"beam: nothing changed in /p since {since}\n")
     written: list[bytes] = []
 

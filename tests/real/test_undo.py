@@ -78,8 +78,10 @@ def check_undo(agent: Subject, before: dict[str, tuple[bool, str | bytes]], left
         assert f"beam undo {agent.name} --all-files" in done.err, done
         done = agent.cli("undo", agent.name, "--all-files", timeout=120)
     assert (done.code, work(agent)) == (0, before), done
-    redone = agent.cli("undo", agent.name, "--redo", timeout=120)
-    assert (redone.code, work(agent)) == (0, after), redone
+    for _ in range(2 if left and agent.can.edits else 1):  # each takes back one undo that wrote something
+        redone = agent.cli("undo", agent.name, "--redo", timeout=120)
+        assert redone.code == 0, redone
+    assert work(agent) == after
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,8 @@ class LookVerbs(OpenedRoot):
     async def diff(
         self, agent: str | None = None, *, message_id: str | None = None, turn: int | None = None, session: bool = False
     ) -> WorkTreeDiff:
-        """Return the changes in the agent's work tree since its last turn began.
+        """Return the changes in the agent's work tree since its last turn began; without an agent, since the last turn
+        of all agents.
 
         With `turn`, return the changes since the turn of that number began; with `session`, since the first turn of the
         agent's session; with a `message_id` in place of the agent, since the turn of that message. Raises NotFoundError
@@ -127,11 +128,13 @@ class LookVerbs(OpenedRoot):
             raise UnsupportedError("inside a turn beam compares no work trees", "git diff")
         if message_id is not None:
             paths, message_id = self._find(message_id)
-        elif agent is not None:
+        elif agent is None:
+            if session or turn is not None:
+                raise UsageError("a turn or a session is that of an agent", "name the agent")
+            paths = last_recorded(self.context)
+        else:
             paths = self._existing_paths(agent)
             paths = paths if session or turn is not None else last_recorded(self.context, [paths.agent])
-        else:
-            raise UsageError("an agent or a message_id is needed")
         return await diff(self.context, paths, message_id=message_id, turn=turn, session=session)
 
     @coroutine_verb
