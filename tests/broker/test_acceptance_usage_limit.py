@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -85,3 +86,18 @@ def test_a_holder_that_is_killed_on_the_way_loses_neither_the_wait_nor_an_attemp
     assert next(e["reason"] for e in beam.journal("one") if e["type"] == "message.requeued") == "usage_limit"
     started = [event["ts"] for event in beam.journal("one") if event["type"] == "turn.started"]
     assert len(started) == 2 and started[1] > ends
+
+
+def test_a_person_is_told_once_that_the_messages_wait(beam: Cli) -> None:
+    told = beam.base / "told"
+    own = beam.base / "home" / ".config" / "beam" / "config.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"notify: [{{command: [sh, -c, 'cat >> {told}'], on: [failed]}}]\n")
+    limit_for(beam, 3600)
+    messages = [beam("send", "one", text, "--no-wait").out.strip() for text in ("x", "y")]
+    eventually(lambda: told.exists() and told.read_text().endswith("}\n"), 20, "nobody was told")
+    (said,) = [json.loads(line) for line in told.read_text().splitlines()]
+    assert said["event"] == "budget"
+    assert said["text"].startswith("the usage limit of one is reached: the messages of its account wait until ")
+    for message in messages:
+        assert beam("queue", "drop", message).code == 0

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from beam.base.clock import rfc3339
-from beam.broker.inbox import failure, usage_limit
+from beam.broker.inbox import failure, launch, usage_limit
 from beam.model.events import TurnFinished
 from beam.model.outcome import Class, Status
 from beam.model.settings import AgentSettings, Policy
@@ -114,6 +114,19 @@ def test_every_agent_of_the_account_waits_and_no_other(root: Root) -> None:
         assert lease.waiting.pause_s(lease.waiting.scan()[0], lease.log.context.settings_of(agent)) == 0
         root.clock.now -= 60 * SECOND_NS
         lease.close()
+
+
+def test_a_person_is_told_of_a_limit_once_however_many_agents_run_into_it(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(launch, "notify_budget", lambda context, key, *, agent, text: told.append(agent))
+    waiting(root)
+    for agent, seconds in (("worker", 60), ("other", 61), ("worker", 62)):
+        usage_limit.record(root.context, agent, limited(), rfc3339(NOON_NS + seconds * SECOND_NS))
+    root.clock.now += 62 * SECOND_NS
+    usage_limit.record(root.context, "other", limited(), rfc3339(NOON_NS + 99 * SECOND_NS))
+    assert told == ["worker", "other"]
 
 
 def test_a_later_end_stays_and_an_answer_of_a_newer_turn_ends_the_wait(root: Root) -> None:

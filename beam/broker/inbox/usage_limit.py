@@ -86,6 +86,8 @@ def record(context: RootContext, agent: str, finished: TurnFinished, until: str)
     with contextlib.suppress(BeamError, OSError):
         files.make_directory(path.parent)
         files.replace(path, msgspec.json.encode(limited) + b"\n")
+    if before is not None and remaining_s(before, context.clock.now_ns()) > 0:
+        return  # a person was told of this limit
     ends = local_moment(until, finished.ts)
     text = f"the usage limit of {agent} is reached: the messages of its account wait until {ends}"
     launch.notify_budget(context, f"usage-limit-{path.name}-{until}", agent=agent, text=text)
