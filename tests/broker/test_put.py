@@ -77,7 +77,6 @@ def test_a_message_is_put_once_by_its_id_also_after_it_ended(root: Root, is_over
         lease = root.hold("worker")
         (entry,) = lease.waiting.scan()
         closing.dead_letter(lease.log, entry, message, "dropped", "done")
-        lease.log.queue.remove(Queue(paths.queue, paths.put_lock).entries("dead")[0])
         lease.close()
     assert not put(root.context, paths, message, once=True)
     other = msgspec.structs.replace(message, payload=msgspec.structs.replace(message.payload, text="other"))

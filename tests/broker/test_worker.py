@@ -46,7 +46,7 @@ def drain(root: Root, monkeypatch: pytest.MonkeyPatch, run: Run) -> list[str]:
 
 
 def done(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> None:
-    closing.dead_letter(lease.log, entry, message, "dropped", "done")
+    closing.dead_letter(lease.log, entry, message, "gone", "done")
 
 
 @pytest.mark.slow
