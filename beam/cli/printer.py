@@ -170,7 +170,7 @@ class Printer:
                     self._write_stdout(event.text)
                 self._end_line()
             case events.ToolCalled():
-                self._print_dim(f"· {event.name} {one_line(bytes(event.input).decode(), 72)}")
+                self._print_dim(one_line(f"· {event.name} {bytes(event.input).decode()}", 80))
             case events.ImageSeen():
                 from beam.cli.render.event_text import image_text
 

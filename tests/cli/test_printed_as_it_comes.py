@@ -71,7 +71,7 @@ def shown(*found: events.Event, **more: Any) -> None:
         ),
         (
             [events.ToolCalled(call_id="1", name="Bash", input=Raw(b'"' + b"x" * 100 + b'"'))],
-            *("", f'· Bash "{"x" * 70}…\n'),
+            *("", f'· Bash "{"x" * 71}…\n'),
         ),
         (
             [events.ImageSeen(agent="bot", path="images/a.png", media_type="image/png")],
