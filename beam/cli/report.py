@@ -75,7 +75,7 @@ def print_table(found: Sequence[ReportLine]) -> None:
                 _time(line.worked_s, line.worked_most_s if has_room else 0),
                 _time(line.queued_s, line.queued_most_s if has_room else 0),
                 _time(line.asked_s, line.asked_most_s if has_room else 0),
-                " ".join(filter(None, (failures, stand_ins, line.error or ""))),
+                ", ".join(filter(None, (failures, stand_ins, line.error))),
             )
         )
     shares = ["SHARE"] if wide else []
