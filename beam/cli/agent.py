@@ -55,11 +55,11 @@ def list_(
                 line.face,
                 line.model or "",
                 line.access or "",
-                line.error or where,
                 line.declared_in,
+                line.error or where,
             )
         )
-    print_columns(("AGENT", "ADAPTER", "MODE", "MODEL", "ACCESS", "INSTALLED", "DECLARED IN"), rows)
+    print_columns(("AGENT", "ADAPTER", "MODE", "MODEL", "ACCESS", "DECLARED IN", "INSTALLED"), rows, drops_empty=True)
     sys.stdout.flush()
     if not declared:
         call.note(

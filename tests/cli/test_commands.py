@@ -14,14 +14,14 @@ pytestmark = pytest.mark.slow
 
 def test_the_agents_are_listed_with_their_adapters_and_where_they_are_declared(inside: Inside) -> None:
     rows = [line.split("\t") for line in inside("agent", "list").out.splitlines()]
-    assert rows[0] == ["AGENT", "ADAPTER", "MODE", "MODEL", "ACCESS", "INSTALLED", "DECLARED IN"]
+    assert rows[0] == ["AGENT", "ADAPTER", "MODE", "MODEL", "ACCESS", "DECLARED IN", "INSTALLED"]
     assert [row[:3] for row in rows[1:]] == [
         ["asker", "mailbox", "mailbox"],
         ["bot", "scripted", "exec"],
         ["box", "mailbox", "mailbox"],
         ["worker", "command", "exec"],
     ]
-    assert {row[6] for row in rows[1:]} == {"beam.yaml"}
+    assert {row[5] for row in rows[1:]} == {"beam.yaml"}
     assert [line["agent"] for line in inside("agent", "list", "--json").lines] == ["asker", "bot", "box", "worker"]
 
 

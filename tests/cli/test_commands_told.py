@@ -57,10 +57,10 @@ def test_agents_are_a_table_with_what_is_wrong_with_them(inside: Inside, told: T
     told.replace("agents", found, found)
     shown = inside("agent", "list")
     assert [row.split("\t") for row in shown.out.splitlines()[1:]] == [
-        ["a", "claude", "exec", "opus", "read", "/bin/x", "beam.yaml"],
-        ["b", "claude", "exec", "", "", "not installed", "beam.yaml"],
-        ["c", "claude", "exec", "", "", "-", "beam.yaml"],
-        ["d", "claude", "exec", "", "", "no such adapter", "beam.yaml"],
+        ["a", "claude", "exec", "opus", "read", "beam.yaml", "/bin/x"],
+        ["b", "claude", "exec", "", "", "beam.yaml", "not installed"],
+        ["c", "claude", "exec", "", "", "beam.yaml", "-"],
+        ["d", "claude", "exec", "", "", "beam.yaml", "no such adapter"],
     ]
     assert shown.err == ""
     inside("agent", "list", "--all")

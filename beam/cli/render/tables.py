@@ -5,37 +5,54 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from beam.cli.render.text import collapse_to_line, escape_controls, one_line, truncate, write
+from beam.cli.render.text import collapse_to_line, display_width, escape_controls, one_line, truncate, write
 from beam.cli.streams import is_colourful, is_terminal
+
+_GAP = "  "
+_MAX_CELL = 500  # columns of a cell
 
 
 def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, drops_empty: bool = False) -> None:
-    """Print rows below their head. On a terminal the columns are aligned and cut at its edge, and with `drops_empty`
-    those without any value are left out; otherwise the cells are separated by tabs."""
+    """Print rows below their head. On a terminal the columns are aligned, and with `drops_empty` those without any
+    value are left out; otherwise the cells are separated by tabs.
+
+    Where a terminal is too narrow, the last column is cut, then the widest ones. The first one, which names what the
+    row is about, is cut only where the heads alone are too wide.
+    """
     if not is_terminal(sys.stdout):
         for row in [head, *rows]:
             write(sys.stdout, "\t".join(" ".join(cell.split()) for cell in row) + "\n")
         return
     if drops_empty and rows:
         head, rows = without_empty(head, rows)
-    from rich.cells import cell_len
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    cells = [list(head), *([one_line(cell, _MAX_CELL) for cell in row] for row in rows)]
+    widths = _widths(cells, _columns())
+    for number, row in enumerate(cells):
+        shown = [truncate(cell, width) for cell, width in zip(row, widths, strict=True)]
+        padded = [cell + " " * (width - display_width(cell)) for cell, width in zip(shown, widths, strict=True)]
+        if number == 0 and is_colourful(sys.stdout):
+            padded = [f"\x1b[1m{cell}\x1b[0m" for cell in padded]
+        write(sys.stdout, _GAP.join(padded).rstrip() + "\n")
 
-    console = Console(highlight=False, color_system="auto" if is_colourful(sys.stdout) else None)
-    cells = [[one_line(cell, 500) for cell in row] for row in rows]
-    widths = [max(map(cell_len, column)) for column in zip(head, *cells, strict=True)]
-    left = console.width - sum(widths[:-1]) - 2 * (len(head) - 1)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in head[:-1]:
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
-    table.add_column(head[-1], no_wrap=True, overflow="ellipsis", max_width=max(left, len(head[-1])))
-    for row in cells:
-        table.add_row(*map(Text, row))
-    with console.capture() as drawn:
-        console.print(table)
-    write(sys.stdout, drawn.get())  # Rich would raise an error for a character that the terminal's encoding lacks
+
+def _columns() -> int:
+    from shutil import get_terminal_size
+
+    return get_terminal_size((80, 24)).columns
+
+
+def _widths(cells: Sequence[Sequence[str]], columns: int) -> list[int]:
+    """Return the widths with which the rows fit into so many columns of a terminal."""
+    widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
+    least = [widths[0], *map(display_width, cells[0][1:])]
+    over = max(0, sum(widths) + len(_GAP) * (len(widths) - 1) - columns)
+    cut = min(over, widths[-1] - least[-1])
+    widths[-1] -= cut
+    for _ in range(over - cut):
+        wide = [at for at, width in enumerate(widths) if width > least[at]] or range(len(widths))
+        widest = max(wide, key=widths.__getitem__)
+        widths[widest] = max(1, widths[widest] - 1)
+    return widths
 
 
 class GrowingTable:
@@ -52,9 +69,7 @@ class GrowingTable:
             self.print(head)
         lines = ["\t".join(" ".join(cell.split()) for cell in cells)]
         if is_terminal(sys.stdout):
-            from shutil import get_terminal_size
-
-            lines = self._lines([collapse_to_line(cell) for cell in cells], get_terminal_size((80, 24)).columns)
+            lines = self._lines([collapse_to_line(cell) for cell in cells], _columns())
         for line in lines:
             write(sys.stdout, line + "\n")
         sys.stdout.flush()

@@ -7,6 +7,7 @@ import pytest
 from beam.base.clock import rfc3339
 from beam.cli.render import tables
 from beam.cli.render.tables import ago, print_columns, print_pairs
+from beam.cli.render.text import display_width
 
 
 def test_on_a_terminal_columns_line_up_and_fit(
@@ -20,6 +21,22 @@ def test_on_a_terminal_columns_line_up_and_fit(
     assert {line.index(text) for line, text in zip(lines, ("TEXT", "word", "␛[2J"), strict=True)} == {8}
     assert max(map(len, lines)) <= 40
     assert lines[1].rstrip().endswith("…")
+
+
+@pytest.mark.parametrize("columns", [80, 60, 40, 20, 5])
+def test_what_a_row_is_about_is_cut_last_and_the_widest_column_first(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "is_terminal", lambda _: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    head = ("AGENT", "ADAPTER", "MODE", "MODEL", "INSTALLED")
+    print_columns(
+        head, [("claude-agent-acp", "名" * 10, "dialogue", "", "/a/path" * 20), ("pi", "pi", "exec", "", "-")]
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and max(map(display_width, lines)) <= max(columns, len(head) * 3 - 2)
+    assert lines[1].startswith("claude-agent-acp ") == (columns >= 60)
+    assert (" 名名名名名名名名名名 " in lines[1], " dialogue " in lines[1]) == (columns == 80, columns >= 60)
 
 
 def test_pairs_line_up(capsys: pytest.CaptureFixture[str]) -> None:
