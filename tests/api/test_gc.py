@@ -55,7 +55,7 @@ def lane(root: Root, *, dead_letter: bool = False) -> AgentPaths:
     lease = AgentLease.acquire(root.context, place)
     assert lease is not None
     (entry,) = lease.waiting.scan()
-    closing.dead_letter(lease.log, entry, message, "dropped", "why")
+    closing.dead_letter(lease.log, entry, message, "expired", "why")
     if not dead_letter:
         (dead,) = lease.log.queue.entries("dead")
         lease.log.queue.remove(dead)

@@ -61,7 +61,7 @@ def test_no_pattern_of_an_adapter_would_be_refused_from_a_person(name: str) -> N
 
 
 def test_every_text_field_of_a_profile_is_a_pattern_or_known_to_be_none() -> None:
-    plain = {"name", "scrollbar", "submit", "interrupt", "quit", "dialogs"}
+    plain = {"scrollbar", "submit", "interrupt", "quit", "dialogs"}
     texts = {field for field in Profile.__struct_fields__ if "str" in str(Profile.__annotations__[field])}
     assert texts - set(PATTERN_FIELDS[Profile]) == plain - {"dialogs"}
 

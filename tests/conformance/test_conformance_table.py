@@ -18,10 +18,11 @@ CELLS = [(column, case) for case in written.all_cases().values() for column in c
 UNSEEN = {
     "checkpoints",
     "commands",
+    "edits",
     "outbox",
     "rewind",
     "system",
-}  # the first ones and `rewind` are tried in tests/real, the others in cells of reach
+}  # the first ones, `edits` (by undo) and `rewind` are tried in tests/real, the others in cells of reach
 
 
 def cell(column: Column, case: str) -> matrix.Cell:
