@@ -35,7 +35,7 @@ def test_a_program_gets_every_column(capsys: pytest.CaptureFixture[str]) -> None
         HEAD,
         [
             *("a", "opus", "3", "1,234", "~$0.7500"),
-            *("1m30s (most 1m00s)", "3s", "2s (most 1s)", "2 auth, 1 timeout torn"),
+            *("1m30s (most 1m00s)", "3s", "2s (most 1s)", "2 auth, 1 timeout, torn"),
         ],
         ["b", "", "0", "0", "", "", "", "", ""],
         ["total", "", "3", "", "$2.0000", "", "", "", ""],
