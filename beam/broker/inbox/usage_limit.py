@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.clock import local_moment, parse_rfc3339, recorded_ns, rfc3339
 from beam.base.digest import sha256
 from beam.base.errors import BeamError, DiskError
@@ -128,7 +128,7 @@ def account_file(context: RootContext, settings: AgentSettings, suffix: str = ""
 
 def _read(path: Path) -> LimitedAccount | None:
     try:
-        limited = msgspec.json.decode(files.read(path, _FILE_BYTES), type=LimitedAccount)
+        limited = typed_values.decode(files.read(path, _FILE_BYTES), LimitedAccount)
         parse_rfc3339(limited.until)
         parse_rfc3339(limited.since)
     except (OSError, DiskError, ValueError):
