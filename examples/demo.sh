@@ -21,7 +21,7 @@ heading() { printf '\n== %s\n\n' "$1"; }
 is_quiet() { [[ -z $(beam queue list --json) ]]; }
 
 heading 'reviewer asks planner; ten answers are routed, each as a message'
-id=$(beam send planner 'Our client gives up too early. What do you propose?' --from reviewer --no-wait --replies 10)
+id=$(beam send planner 'Our client gives up too early. What do you propose?' --from reviewer --no-wait --replies 10 < /dev/null)
 echo "$id"
 
 heading 'the first answer, waited for'

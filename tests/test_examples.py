@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -12,9 +14,11 @@ import pytest
 from tests.support.checkout import checkout
 from tests.support.cli import Cli, Ended, processes_with
 from tests.support.console import installed
+from tests.support.markdown import blocks
 
 pytestmark = pytest.mark.acceptance
 EXAMPLES = Path(__file__).parents[1] / "examples"
+COMMANDS = "NO\n::error::x\n ::error::y\n##[error]z"
 AGENTS = """
 agents:
   writer: {adapter: scripted, script: writer.yaml}
@@ -98,7 +102,7 @@ def test_the_gate_ends_with_the_code_that_it_promises(place: Cli, agent: str, co
 @pytest.mark.parametrize("is_deep", [True, False], ids=["deep", "shallow"])
 def test_the_gate_lets_an_approved_change_through_and_fetches_what_it_needs(place: Cli, is_deep: bool) -> None:
     done = gate(place, "reviewer", change="a second thought\n", is_deep=is_deep)
-    assert (done.code, done.out) == (0, "OK, ship it.\n"), done
+    assert (done.code, done.out) == (0, "| OK, ship it.\n"), done
 
 
 @pytest.mark.parametrize(
@@ -110,6 +114,98 @@ def test_the_gate_is_red_and_asks_nobody_where_there_is_nothing_to_review(
 ) -> None:
     done = gate(place, "counter", branch, change=change)
     assert (done.code, done.out, said in done.err) == (2, "", True), done
+
+
+def page_gate(agent: str) -> str:
+    """The script of the page on CI, which asks this agent."""
+    page = (EXAMPLES.parent / "docs" / "ci.md").read_text()
+    script = page.partition("<!-- gate -->\n```sh\n")[2].partition("```")[0]
+    assert "beam send claude" in script
+    return script.replace("beam send claude", f"beam send {agent}")
+
+
+def verdicts(place: Cli, reply: str) -> list[int]:
+    """The exit codes of the three gates where the agent answers this: the script, that of the page, the scenario."""
+    scenario = (EXAMPLES / "scenarios" / "review-gate.yaml").read_text().replace("send: claude", "send: reviewer")
+    script = json.dumps({"default": reply})
+    files = {"beam.yaml": AGENTS, **SCRIPTS, "reviewer.yaml": script, "review.yaml": scenario, "change.diff": "+ new\n"}
+    folder = checkout(place.base, files)
+    before = set(folder.iterdir())
+    commands = (["bash", str(EXAMPLES / "ci-gate.sh"), "reviewer"], ["bash", "-c", page_gate("reviewer")])
+    env = place.with_env({"BEAM_TRUST": "1"}).env
+    codes = []
+    for command in (*commands, ["beam", "run", "review.yaml"]):
+        done = subprocess.run(
+            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        )
+        assert reply.strip().splitlines()[0].encode() in done.stdout + done.stderr or command[0] == "beam", done
+        codes.append(done.returncode)
+    assert set(folder.iterdir()) == before
+    return codes
+
+
+@pytest.mark.parametrize("reply", ["OK", "OK.", "OK, ship it", "OK\nNo more.", "OK: fine"])
+def test_all_gates_are_green_where_the_first_line_begins_with_the_word_ok(place: Cli, reply: str) -> None:
+    assert verdicts(place, reply) == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "reply", ["OKAY is not what I say.", "NO: it\nOK is returned", "OK_1", "ok", "**OK**", "NO OK"]
+)
+def test_all_gates_are_red_and_print_the_review_where_it_does_not(place: Cli, reply: str) -> None:
+    assert verdicts(place, reply) == [1, 1, 13]
+
+
+def test_an_answer_is_no_command_to_a_runner(place: Cli) -> None:
+    folder = checkout(place.base, {"beam.yaml": AGENTS, **SCRIPTS, "reviewer.yaml": json.dumps({"default": COMMANDS})})
+    for command in (["bash", str(EXAMPLES / "ci-gate.sh"), "reviewer"], ["bash", "-c", page_gate("reviewer")]):
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=place.with_env({"BEAM_TRUST": "1"}).env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        lines = done.stdout.decode().splitlines()
+        assert len(lines) == 4 and not [line for line in lines if line.strip().startswith("::") or "##[" in line]
+
+
+@pytest.mark.parametrize("change", ["+ new\n", "a second thought\n"], ids=["red", "green"])
+@pytest.mark.parametrize("what", ["the script", "nothing", "a text", "an open pipe"])
+@pytest.mark.parametrize("which", ["example", "page"])
+def test_a_gate_says_the_same_whatever_its_stdin_is(place: Cli, which: str, what: str, change: str) -> None:
+    folder = checkout(place.base, {"beam.yaml": AGENTS, **SCRIPTS}, change=change)
+    script = place.base / "gate.sh"
+    script.write_text((EXAMPLES / "ci-gate.sh").read_text() if which == "example" else page_gate("reviewer"))
+    text = {"the script": script.read_text(), "a text": "a second thought\n"}.get(what, "")
+    command = ["bash", *(["-s"] if what == "the script" else [str(script)]), "reviewer"]
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as stdin, os.fdopen(write, "wb") as into:
+        into.write(text.encode())
+        into.flush()
+        if what != "an open pipe":
+            into.close()
+        env = place.with_env({"BEAM_TRUST": "1"}).env
+        done = subprocess.run(command, cwd=folder, env=env, stdin=stdin, capture_output=True, timeout=60, check=False)
+    wanted = (1, b"| It lacks a second thought.\n") if change == "+ new\n" else (0, b"| OK, ship it.\n")
+    assert (done.returncode, done.stdout) == wanted, done
+
+
+def scripts() -> list[tuple[str, str]]:
+    """The shell scripts of examples/, and those of docs/ that begin with `set -e`."""
+    found = [(path.name, path.read_text()) for path in EXAMPLES.rglob("*.sh")]
+    for path in sorted((EXAMPLES.parent / "docs").glob("*.md")):
+        texts = [block.text for block in blocks(path.read_text(), "sh")]
+        found += [(path.name, text) for text in texts if text.startswith("set -e")]
+    return found
+
+
+def test_no_beam_of_a_script_takes_the_stdin_of_the_script() -> None:
+    lines = [(name, line) for name, text in scripts() for line in text.splitlines() if "beam send " in line]
+    assert len(lines) >= 7
+    assert [each for each in lines if not re.search(r"< ?/dev/null|\| beam send|<<<", each[1])] == []
 
 
 def test_the_gate_is_red_where_a_pipe_brings_it_no_change(place: Cli) -> None:
@@ -172,12 +268,8 @@ def test_the_python_example_sends_one_after_the_other_and_all_at_once(place: Cli
 def test_the_gate_of_the_page_on_ci_is_green_for_an_approved_change_alone(
     place: Cli, change: str, how: dict[str, bool], is_green: bool
 ) -> None:
-    page = (EXAMPLES.parent / "docs" / "ci.md").read_text()
-    script = (
-        page.partition("<!-- gate -->\n```sh\n")[2]
-        .partition("```")[0]
-        .replace("beam send claude", "beam send reviewer")
-    )
+    script = page_gate("reviewer")
     folder = checkout(place.base, {"beam.yaml": AGENTS, **SCRIPTS}, change=change, **how)
     done = subprocess.run(["bash", "-c", script], cwd=folder, env=place.env, capture_output=True, timeout=60)
-    assert "reviewer" in script and (done.returncode == 0) is is_green, done
+    assert (done.returncode == 0) is is_green, done
+    assert change or "nothing changed since origin/main" in done.stderr.decode()
