@@ -69,8 +69,9 @@ class Subject(Struct, frozen=True, kw_only=True):
     is_replayed: bool = False
 
     @property
-    def tools(self) -> list[ToolUse]:
-        return [tool for turn in self.turns for tool in turn.tools]
+    def tools(self) -> list[tuple[ToolUse, str]]:
+        """Return all calls of tools, each with the reason why it does not count as done, "" if it does."""
+        return [(tool, turn.failure_of(tool)) for turn in self.turns for tool in turn.tools]
 
 
 CheckFinding = tuple[bool, str]  # whether the expectation holds, and the actual value
@@ -243,33 +244,45 @@ def matches_tool(pattern: str, tool: ToolUse) -> bool:
     return any(fnmatchcase(name.lower(), pattern.lower()) for name in (tool.name, tool.word) if name)
 
 
-def _tools_called(subject: Subject) -> str:
-    names = list(dict.fromkeys(tool.name for tool in subject.tools))
-    return f"it called {_cut(', '.join(names))}" if names else "it called no tool"
+def _calls_shown(subject: Subject) -> list[str]:
+    return [f"{tool.name} (failed)" if failure else tool.name for tool, failure in subject.tools]
+
+
+def _not_called(pattern: str, subject: Subject) -> str:
+    names = _cut(", ".join(dict.fromkeys(_calls_shown(subject))))
+    return f"{pattern} was not called; it called {names or 'no tool'}"
 
 
 def _tool_used(value: Any, subject: Subject) -> CheckFinding:
-    missing = [pattern for pattern in value if not any(matches_tool(pattern, tool) for tool in subject.tools)]
-    return not missing, "" if not missing else f"{missing[0]} was not called; {_tools_called(subject)}"
+    for pattern in value:
+        failures = [failure for tool, failure in subject.tools if matches_tool(pattern, tool)]
+        if not failures:
+            return False, _not_called(pattern, subject)
+        if all(failures):
+            return False, f"{pattern} was called, but {failures[-1]}"
+    return True, ""
 
 
 def _tool_sequence(value: Any, subject: Subject) -> CheckFinding:
     left = list(value)
-    for tool in subject.tools:
-        if left and matches_tool(left[0], tool):
+    for tool, failure in subject.tools:
+        if left and not failure and matches_tool(left[0], tool):
             left.pop(0)
-    order = " → ".join(tool.name for tool in subject.tools)
+    order = " → ".join(_calls_shown(subject))
     return not left, "" if not left else f"{left[0]} did not follow; the calls were {_cut(order) or 'none'}"
 
 
 def _tool_args(value: Any, subject: Subject) -> CheckFinding:
     for wanted in value:
-        called = [tool for tool in subject.tools if matches_tool(wanted["tool"], tool)]
+        called = [(tool, failure) for tool, failure in subject.tools if matches_tool(wanted["tool"], tool)]
         if not called:
-            return False, f"{wanted['tool']} was not called; {_tools_called(subject)}"
-        if not any(_has_args(wanted["args"], tool) for tool in called):
-            inputs = msgspec.json.encode(called[-1].input).decode()
+            return False, _not_called(wanted["tool"], subject)
+        failures = [failure for tool, failure in called if _has_args(wanted["args"], tool)]
+        if not failures:
+            inputs = msgspec.json.encode(called[-1][0].input).decode()
             return False, f"no call of {wanted['tool']} has them; the last one had {_cut(inputs)}"
+        if all(failures):
+            return False, f"{wanted['tool']} was called, but {failures[-1]}"
     return True, ""
 
 
@@ -284,7 +297,7 @@ def _as_text(value: object) -> str:
 
 def _no_tool(value: Any, subject: Subject) -> CheckFinding:
     patterns = ("*",) if value is True else () if value is False else (value,) if isinstance(value, str) else value
-    called = [tool.name for tool in subject.tools if any(matches_tool(pattern, tool) for pattern in patterns)]
+    called = [tool.name for tool, _ in subject.tools if any(matches_tool(pattern, tool) for pattern in patterns)]
     if not subject.turns:
         return False, "it was no turn"
     return not called, "" if not called else f"it called {_cut(', '.join(dict.fromkeys(called)))}"
@@ -416,8 +429,10 @@ def ci_failures(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[Check
         }
         for word, detail in wrong.items():
             if detail and word not in allow:
-                hint = f"{turn.agent}: {detail} (if that is right: `allow: [{word}]`)"
-                found.append(CheckResult(name=f"ci: not {word}", kind="ci", verdict=Verdict.FAILED, detail=hint))
+                is_result = word == "no_calls" and outcome.status is Status.FAILED and outcome.class_ is not Class.EMPTY
+                hint = "" if is_result else f" (if that is right: `allow: [{word}]`)"
+                told = f"{turn.agent}: {detail}{hint}"
+                found.append(CheckResult(name=f"ci: not {word}", kind="ci", verdict=Verdict.FAILED, detail=told))
     return found
 
 

@@ -11,17 +11,21 @@ from msgspec import Struct
 from beam.agents import registry
 from beam.agents.base import HasRules
 from beam.base.errors import BeamError
+from beam.base.typed_values import one_line
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Outcome, Usage
 from beam.model.prices import estimated_usd
+from beam.turns.outcome import is_work
 
 _MAX_CALLS = 20_000
 _LONGEST_OUTPUT = 4000  # characters of a tool's output that are kept
+_LONGEST_REASON = 100
 
 
 class ToolUse(Struct, kw_only=True):
-    """One call of a tool. `word` is the tool's name in rules (`Bash`, `Edit` …), "" if it has none."""
+    """One call of a tool. `word` is the tool's name in rules (`Bash`, `Edit` …), "" if it has none. `is_done`: the call
+    returned a result that is no error."""
 
     name: str
     call_id: str = ""
@@ -29,6 +33,7 @@ class ToolUse(Struct, kw_only=True):
     word: str = ""
     output: str = ""
     is_error: bool = False
+    is_done: bool = False
 
 
 class FileChange(Struct, frozen=True):
@@ -80,6 +85,7 @@ class TurnFacts:
                 for tool in reversed(self.tools):
                     if tool.call_id == event.call_id:
                         tool.output, tool.is_error = event.output[:_LONGEST_OUTPUT], event.is_error
+                        tool.is_done = is_work(event)
                         break
             case events.FileChanged() if len(self.files) < _MAX_CALLS:
                 self.files.append(FileChange(event.path, event.kind))
@@ -101,6 +107,16 @@ class TurnFacts:
             tokens=self._tokens_so_far() if tokens is None else tokens,
         )
         self.so_far, self.cost_so_far, self._called = Usage(), None, []
+
+    def failure_of(self, tool: ToolUse) -> str:
+        """Return why this call of the turn does not count as done; "" if it does."""
+        denials = self.outcome.denials if self.outcome is not None else None
+        if any(tool.call_id and denial.call_id == tool.call_id for denial in denials or ()):
+            return "it was denied"
+        if tool.is_error:
+            first = next((line for line in tool.output.splitlines() if line.strip()), "")
+            return f"it failed: {one_line(first, _LONGEST_REASON)}" if first else "it failed"
+        return "" if tool.is_done else "it did not return"
 
     @property
     def reply(self) -> str:

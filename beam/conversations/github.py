@@ -81,8 +81,10 @@ def turn_lines(turn: TurnResult, pages: Mapping[str, str]) -> list[str]:
 
 
 def _did(turn: TurnResult) -> str:
-    """Return which tools the turn called and which files it changed."""
-    tools = (f"{name} × {n}" if n > 1 else name for name, n in Counter(turn.tools).items())
+    """Return which tools the turn called, which of the calls failed, and which files it changed."""
+    failed = Counter(turn.failed_tools)
+    calls = Counter(turn.tools) - failed + Counter({f"{name} (failed)": n for name, n in failed.items()})
+    tools = (f"{name} × {n}" if n > 1 else name for name, n in calls.items())
     parts = (
         f"called {', '.join(tools)}" if turn.tools else "",
         f"changed {', '.join(turn.files)}" if turn.files else "",

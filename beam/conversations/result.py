@@ -32,13 +32,15 @@ class CheckResult(Struct, frozen=True, kw_only=True):
 
 class TurnResult(Struct, frozen=True, kw_only=True):
     """The result of one turn of a step. `asked` is the beginning of its prompt. `tools` are the names of the tools that
-    the turn called, in order. `replayed` says how well the recorded turn fits that answered in place of the agent
-    (exact, minor, major); null if the agent itself ran. `cost_usd` may be an estimate."""
+    the turn called, in order; `failed_tools` those of the calls that failed, were denied or did not return. `replayed`
+    says how well the recorded turn fits that answered in place of the agent (exact, minor, major); null if the agent
+    itself ran. `cost_usd` may be an estimate."""
 
     agent: str
     outcome: Outcome
     asked: str = ""
     tools: tuple[str, ...] = ()
+    failed_tools: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     cost_usd: float | None = None
     tokens: int | None = None

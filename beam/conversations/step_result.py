@@ -49,6 +49,7 @@ def turn_result(turn: TurnFacts) -> TurnResult:
         outcome=turn.outcome,
         asked=redact_beginning(turn.prompt, _MAX_ASKED),
         tools=tuple(tool.name for tool in turn.tools),
+        failed_tools=tuple(tool.name for tool in turn.tools if turn.failure_of(tool)),
         files=tuple(dict.fromkeys(file.path for file in turn.files)),
         cost_usd=turn.cost_usd,
         tokens=turn.tokens,

@@ -39,6 +39,10 @@ def tool(name: str, **input: str) -> dict[str, Any]:
     return {"tool": {"name": name, "input": input}}
 
 
+def failed(called: dict[str, Any], output: str) -> dict[str, Any]:
+    return {"tool": {**called["tool"], "output": output, "is_error": True}}
+
+
 CASES: dict[str, dict[str, Case]] = {
     "Nothing to look at": {
         "green": Case(does=["OK."], files={"change.diff": "+ a line\n"}),
@@ -63,10 +67,18 @@ CASES: dict[str, dict[str, Case]] = {
         "green": Case(does=[tool("Bash", command="python3 -m unittest"), "All pass."]),
         "no call": Case(does=["All pass."], says="Bash was not called"),
         "another call": Case(does=[tool("Bash", command="ls"), "All pass."], says="no call of Bash has them"),
+        "a call that failed": Case(
+            does=[failed(tool("Bash", command="python3-not-here -m unittest"), "not found"), "All pass."],
+            says="Bash was called, but it failed: not found",
+        ),
     },
     "Nothing read": {
         "green": Case(does=[tool("Read", file_path="/p/src/parser.py"), "OK."]),
         "no call": Case(does=["OK."], says="Read was not called"),
+        "no such file": Case(
+            does=[failed(tool("Read", file_path="/p/src/parser.py"), "File does not exist."), "OK."],
+            says="Read was called, but it failed: File does not exist.",
+        ),
         "another file": Case(does=[tool("Read", file_path="README.md"), "OK."], says="no call of Read has them"),
     },
     "Nothing said": {

@@ -9,11 +9,13 @@ import pytest
 
 from beam.conversations.expect import Changes, FoundFile, Subject, check, ci_failures, json_in
 from beam.conversations.facts import FileChange, ToolUse, TurnFacts
+from beam.conversations.github import turn_lines
 from beam.conversations.language import _CHECK
 from beam.conversations.result import Verdict
 from beam.conversations.scenario import Check
+from beam.conversations.step_result import turn_result
 from beam.model import events
-from beam.model.outcome import Denial, Outcome, Status, Unfinished, Usage
+from beam.model.outcome import Class, Denial, Outcome, Status, Unfinished, Usage
 
 USED = Usage(input_tokens=10, output_tokens=5, calls=1)
 
@@ -24,8 +26,8 @@ def turn(
     """A turn that is over, with two calls of tools."""
     facts = TurnFacts("a", "?")
     facts.tools = [
-        ToolUse(name="exec_command", word="Bash", input={"cmd": "git push", "n": 3}),
-        ToolUse(name="write_file", word="Edit"),
+        ToolUse(name="exec_command", word="Bash", input={"cmd": "git push", "n": 3}, is_done=True),
+        ToolUse(name="write_file", word="Edit", is_done=True),
     ]
     facts.files = [FileChange("src/a.py", "update")]
     facts.outcome = Outcome(
@@ -99,6 +101,61 @@ def test_a_check_passes_and_fails(kind: str, good: Any, bad: Any) -> None:
     failed = check(Check(kind=kind, value=bad), SUBJECT, 7)
     assert (failed.verdict, failed.line) == (Verdict.FAILED, 7)
     assert failed.detail
+
+
+CALLED = events.ToolCalled(call_id="1", name="Read", input=msgspec.Raw(b'{"file_path":"a.py"}'))
+ENDED: dict[str, tuple[tuple[events.Event, ...], str]] = {  # how a call ended, and what is said of it
+    "succeeded": ((events.ToolReturned(call_id="1", output="text"),), ""),
+    "failed": (
+        (events.ToolReturned(call_id="1", output="\nno such file\nmore", is_error=True),),
+        "it failed: no such file",
+    ),
+    "failed without a word": ((events.ToolReturned(call_id="1", is_error=True),), "it failed"),
+    "denied": ((events.ToolReturned(call_id="1", output="no"),), "it was denied"),
+    "never returned": ((), "it did not return"),
+    "cut": ((events.ToolReturned(call_id="1", unfinished=True),), "it did not return"),
+}
+
+
+@pytest.mark.parametrize("end", ENDED)
+@pytest.mark.parametrize(
+    ("kind", "value", "counts_attempts"),
+    [
+        ("tool_used", ("Read",), False),
+        ("tool_sequence", ("Read",), False),
+        ("tool_args", ({"tool": "Read", "args": {"file_path": "a.py"}},), False),
+        ("tool_args", ({"tool": "Read", "args": {}},), False),
+        ("no_tool", "Read", True),
+        ("no_tool", True, True),
+        ("max_steps", 0, True),
+    ],
+)
+def test_only_a_call_that_succeeded_is_done_and_an_attempt_is_forbidden_too(
+    kind: str, value: Any, counts_attempts: bool, end: str
+) -> None:
+    returned, why = ENDED[end]
+    facts = TurnFacts("a", "?")
+    for event in (CALLED, *returned):
+        facts.add_event(event)
+    denials = (Denial(tool="Read", call_id="1"),) if end == "denied" else ()
+    facts.outcome = Outcome(
+        message_id="a-1", agent="a", turn=1, attempt=1, status=Status.COMPLETED, reply="x", denials=denials
+    )
+    found = check(Check(kind=kind, value=value), Subject(turns=[facts], reply="x"), 1)
+    assert found.verdict is (Verdict.PASSED if not counts_attempts and not why else Verdict.FAILED)
+    if why and not counts_attempts:
+        says = "Read did not follow; the calls were Read (failed)" if kind == "tool_sequence" else ""
+        assert found.detail == (says or f"Read was called, but {why}")
+    result = turn_result(facts)
+    assert (result.tools, result.failed_tools) == (("Read",), ("Read",) if why else ())
+    assert f"did: called Read{' (failed)' if why else ''}" in turn_lines(result, {})
+
+
+def test_a_call_that_succeeded_counts_beside_one_that_failed() -> None:
+    facts = turn()
+    facts.tools.insert(0, ToolUse(name="exec_command", word="Bash", is_error=True))
+    for kind, value in [("tool_used", ("Bash",)), ("tool_sequence", ("Bash", "Edit"))]:
+        assert check(Check(kind=kind, value=value), Subject(turns=[facts]), 1).verdict is Verdict.PASSED
 
 
 @pytest.mark.parametrize(("kind", "value"), [("no_tool", True), ("max_steps", 9), ("status", "completed")])
@@ -214,6 +271,12 @@ def test_ci_demands_that_something_happened_unless_it_is_allowed(word: str) -> N
     assert (wrong.name, wrong.verdict) == (f"ci: not {word}", Verdict.FAILED)
     assert f"allow: [{word}]" in wrong.detail
     assert ci_failures([DEMANDED[word]], frozenset({word})) == []
+
+
+def test_ci_does_not_offer_to_allow_that_a_failed_turn_called_no_model() -> None:
+    failed = turn(status=Status.FAILED, class_=Class.AUTH, usage=Usage(calls=0))
+    (wrong,) = ci_failures([failed], frozenset())
+    assert wrong.detail == "a: the model was not called"
 
 
 def test_ci_takes_a_plain_turn_and_one_whose_calls_nobody_counts() -> None:

@@ -350,10 +350,11 @@ def _complaint(tail: str) -> str:
 
 def _with_hint(complaint: str, agent: str) -> str:
     if "cannot be used with root/sudo" in complaint:
+        name = agent.partition("@")[0]  # a session of a run is gone when the run is over
         return (
             f"{complaint.rstrip('.')}: claude refuses full access to root; "
             "run beam as another user or, inside a container, say that it is one: "
-            f"beam agent set {agent} env.IS_SANDBOX=1"
+            f'beam agent set {name} env.IS_SANDBOX=1, in a scenario: agents: {{{name}: {{env: {{IS_SANDBOX: "1"}}}}}}'
         )
     if "is already in use" in complaint:
         return f"{complaint.rstrip('.')}: claude has a session with this id already"
