@@ -30,6 +30,7 @@ _WHY = {
     "failed": "{detail}",
 }
 _REFUSED = ("changed_since", "unknown_since", "filter", "failed")
+_WITH_MORE = ("other_turn", "changed_since", "unknown_since")  # somebody else's changes may be in it
 _FORCED = ("not_named", "not_told", "other_turn", "changed_since", "unknown_since")
 
 
@@ -97,7 +98,8 @@ def _end(call: Context, found: UndoResult, target: str | None) -> int:
         untold = any(file.left == "not_told" for file in found.files)
         why = f"{found.agent} does not say which files it changed: " if untold else ""
         again = f"beam undo {target or found.agent}{' --redo' if found.redo else ''} --all-files"
-        call.note(f"{why}{again} takes back those that were left, too; an undo can be undone")
+        since = ", with what was written since" if any(file.left in _WITH_MORE for file in found.files) else ""
+        call.note(f"{why}{again} takes back those that were left, too{since}; an undo can be undone")
     if found.other_id:
         call.note(f"the last turn that changed files: beam undo {found.other_id}")
     if not found.dry_run and not found.redo and _is_anything_done(found):

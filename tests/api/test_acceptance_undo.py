@@ -198,7 +198,8 @@ def test_a_file_that_changed_since_is_refused_and_can_be_forced(shop: Cli) -> No
     (shop.project / "new").unlink()
     done = shop("undo")
     assert (done.code, lines(done)) == (1, {"README.md": ("leave", "it changed since")})
-    assert "--all-files" in done.err and (shop.project / "README.md").read_text() == "by a person\n"
+    assert "--all-files takes back those that were left, too, with what was written since" in done.err
+    assert (shop.project / "README.md").read_text() == "by a person\n"
     assert shop("undo", "--all-files").code == 0 and (shop.project / "README.md").read_text() == "A project.\n"
     assert shop("undo", "--redo").code == 0 and (shop.project / "README.md").read_text() == "by a person\n"
 
