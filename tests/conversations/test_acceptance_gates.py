@@ -67,8 +67,11 @@ CASES: dict[str, dict[str, Case]] = {
         "green": Case(does=[tool("Bash", command="python3 -m unittest"), "All pass."]),
         "no call": Case(does=["All pass."], says="Bash was not called"),
         "another call": Case(does=[tool("Bash", command="ls"), "All pass."], says="no call of Bash has them"),
+        "its name alone": Case(
+            does=[tool("Bash", command="echo python3 -m unittest"), "All pass."], says="no call of Bash has them"
+        ),
         "a call that failed": Case(
-            does=[failed(tool("Bash", command="python3-not-here -m unittest"), "not found"), "All pass."],
+            does=[failed(tool("Bash", command="python3 -m unittest"), "not found"), "All pass."],
             says="Bash was called, but it failed: not found",
         ),
     },
@@ -84,11 +87,13 @@ CASES: dict[str, dict[str, Case]] = {
     "Nothing said": {
         "green": Case(does=["word " * 20]),
         "too few words": Case(does=["word " * 19], says="nothing matches"),
+        "no words": Case(does=["- " * 40], says="nothing matches"),
         "only white space": Case(does=["\n\n  \n" * 40], says="the answer is empty"),
     },
     "Nothing found": {
         "green": Case(does=['{"files": ["a.py"]}']),
         "an empty list": Case(does=['{"files": []}'], says="does not follow it"),
+        "a blank": Case(does=['{"files": [" "]}'], says="does not follow it"),
         "another word": Case(does=['{"paths": ["a.py"]}'], says="does not follow it"),
         "no JSON": Case(does=["None that I know of."], says="the answer is no JSON"),
     },
